@@ -1,0 +1,115 @@
+// Package argv reads what a simple command says by the grammar of the program
+// it names: which options are given, which files are read and written, which
+// hosts are reached. The grammars are data, see [Load]. What an option means for
+// the effects of a command is not decided here but in Rego, on the same data.
+package argv
+
+// Node is one simple command, read by the grammar of its program. It is what
+// policies see of a command as input.facts.command.nodes; empty parts are left
+// out of its JSON.
+type Node struct {
+	// Program is the base name that the catalogue was asked for, empty for a bare
+	// assignment or redirection. Name is the word as it is written, where that is
+	// something else ("/bin/ls", "./cat", "$cmd").
+	Program string `json:"program,omitempty"`
+	Name    string `json:"name,omitempty"`
+	// Args are all words after the program, after quote removal.
+	Args []string `json:"args,omitempty"`
+	// Flags are the options given, without their values, each in the spelling the
+	// catalogue lists it under; clusters are split (-la is "-l", "-a"). An option
+	// that is not listed is there as it is written and, where it could be a
+	// cluster, by its letters too; an abbreviated long option also in every
+	// spelling it may stand for. Flags say what may have been asked for: rules that
+	// restrict can rely on them.
+	Flags []string `json:"flags,omitempty"`
+	// Subcommand is the path of sub-commands, outermost first ("remote", "add").
+	Subcommand []string `json:"subcommand,omitempty"`
+	// Operands are the words that are neither options, their values nor
+	// sub-commands.
+	Operands []string `json:"operands,omitempty"`
+	// Uses are the keys of data.regent.catalog.commands that bear on the effects:
+	// the program or sub-command itself and everything used of it that is not
+	// inert. It is empty for a program that is not listed.
+	Uses []string `json:"uses,omitempty"`
+	// Standing tells why there is no certain entry for the program: "unlisted",
+	// "path" (a path outside the trusted system folders) or "dynamic" (the word is
+	// not known before the shell runs).
+	Standing string `json:"standing,omitempty"`
+	// Reads and Writes are the paths named by operands, option values and
+	// redirections.
+	Reads  []Path `json:"reads,omitempty"`
+	Writes []Path `json:"writes,omitempty"`
+	// Hosts and URLs are where the command would connect to, as written.
+	Hosts []string `json:"hosts,omitempty"`
+	URLs  []string `json:"urls,omitempty"`
+	// Starts are the programs named by option values.
+	Starts []string `json:"starts,omitempty"`
+	// Assigns and Redirects are those of the shell command.
+	Assigns   []Assign   `json:"assigns,omitempty"`
+	Redirects []Redirect `json:"redirects,omitempty"`
+	// Via, Stdin and OpenEnded are those of shell.Command.
+	Via       []string `json:"via,omitempty"`
+	Stdin     string   `json:"stdin,omitempty"`
+	OpenEnded bool     `json:"open_ended,omitempty"`
+	// Dir is the folder the command works in, relative to the starting folder
+	// ("" is that folder itself) until [Node.Join] makes it absolute. It means
+	// nothing when DirUnknown.
+	Dir        string `json:"dir,omitempty"`
+	DirUnknown bool   `json:"dir_unknown,omitempty"`
+	// Problems tell, in words for people, what about this command cannot be told
+	// for certain. A command with problems is never certainly harmless.
+	Problems []string `json:"problems,omitempty"`
+	// Line, Column and Text are where the command stands and its source.
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Text   string `json:"text"`
+}
+
+// Path is a file name that a command reads or writes.
+type Path struct {
+	// Word is the name as written, after quote removal.
+	Word string `json:"word"`
+	// Kind says how much of the name is known: it is empty for a literal name,
+	// "home" for one whose leading ~ the shell replaces, "glob" for a pattern of the
+	// shell, "unknown" for anything that is not known before the shell runs, and
+	// "input" for names that another command hands over (xargs, find -exec).
+	Kind string `json:"kind,omitempty"`
+	// Tree is true where everything below the path is meant too.
+	Tree bool `json:"tree,omitempty"`
+}
+
+// The kinds of Path.
+const (
+	PathLiteral = ""
+	PathHome    = "home"
+	PathGlob    = "glob"
+	PathUnknown = "unknown"
+	PathInput   = "input"
+)
+
+// The values of Node.Standing.
+const (
+	StandingUnlisted = "unlisted"
+	StandingPath     = "path"
+	StandingDynamic  = "dynamic"
+)
+
+// Assign is a NAME=value before a command, on its own, or handed over by env.
+type Assign struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	// Kind is the kind of the value's word, empty for a literal one.
+	Kind   string `json:"kind,omitempty"`
+	Append bool   `json:"append,omitempty"`
+}
+
+// Redirect is one redirection; see shell.Redirect. Target is empty where Mode
+// is none.
+type Redirect struct {
+	Op     string `json:"op"`
+	FD     string `json:"fd,omitempty"`
+	Mode   string `json:"mode"`
+	Target string `json:"target,omitempty"`
+	// Kind is the kind of the target as in Path.
+	Kind string `json:"kind,omitempty"`
+}

@@ -1,0 +1,492 @@
+package argv
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Load reads every *.yaml file at the top of fsys as one catalogue. Anything that
+// is not understood is an error naming file and line; all errors are reported
+// together.
+//
+// A file has up to two keys. commands maps program names (several, separated by
+// commas, share an entry) to:
+//
+//	effects     what a call does at least: words out of read, write, process,
+//	            network and unknown
+//	style       gnu (the default), posix, exact, go, words, bundle, keys
+//	options     from effects, or inert, or opens, to options: -x, --long, a value as
+//	            -x=KIND, a glued optional value as --long[=KIND], spellings that
+//	            mean the same joined by a slash: -n/--lines=num
+//	operands    KIND with ?, * or + in order, with effects as KIND=write;
+//	            none for no operands. Default: text*, and none where effects are
+//	            read alone
+//	opened      operands where an option opened a command
+//	supplants   options that bring what would be the first operand
+//	recursive   options that make path operands mean all below them
+//	numeric     -5 is an inert option
+//	harmless    no option at all does more than read
+//	loose       options that are not listed add nothing to the effects
+//	opens       the operands are a command listed by itself
+//	feeds       prints names of files below its path operands
+//	gate        git: repository configuration may start programs
+//	probes      whole argument lists that only tell about the program
+//	script      from effects to what the reader of the operand may find
+//	inherit     sub-commands take the options of this entry too
+//	commands    sub-commands, in the same form
+//	simple      sub-commands by effects alone, as below
+//
+// simple maps effects to names of programs that have them whatever they are given.
+//
+// KIND is one of text, num, in, tree, out, out-, outtree, dir, prog, host, url,
+// remote, cmd, script, assign, or the name of a reader: sed, awk, jq, date, ...
+func Load(fsys fs.FS) (*Table, error) {
+	names, err := fs.Glob(fsys, "*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("list command tables: %w", err)
+	}
+	if len(names) == 0 {
+		return nil, errors.New("no command tables found")
+	}
+	d := decoder{table: &Table{programs: map[string]*spec{}, data: map[string]any{}}, seen: map[string]string{}}
+	for _, name := range names {
+		text, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return nil, fmt.Errorf("read command table: %w", err)
+		}
+		d.file = path.Base(name)
+		d.decodeFile(text)
+	}
+	if err := errors.Join(d.errs...); err != nil {
+		return nil, err
+	}
+	return d.table, nil
+}
+
+type decoder struct {
+	table *Table
+	file  string
+	errs  []error
+	// seen tells where a key of the data was first made.
+	seen map[string]string
+}
+
+func (d *decoder) fail(n *yaml.Node, format string, args ...any) {
+	d.errs = append(d.errs, fmt.Errorf("%s:%d: %s", d.file, n.Line, fmt.Sprintf(format, args...)))
+}
+
+func (d *decoder) decodeFile(text []byte) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		d.errs = append(d.errs, fmt.Errorf("%s: %w", d.file, err))
+		return
+	}
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
+		d.errs = append(d.errs, fmt.Errorf("%s: empty", d.file))
+		return
+	}
+	d.mapping(doc.Content[0], func(key, value *yaml.Node) {
+		switch key.Value {
+		case "commands":
+			d.commands(value, nil, d.table.programs)
+		case "simple":
+			d.simple(value, nil, d.table.programs)
+		default:
+			d.fail(key, "unknown key %q", key.Value)
+		}
+	})
+}
+
+// mapping calls f for each pair of n, refusing duplicate keys.
+func (d *decoder) mapping(n *yaml.Node, f func(key, value *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		d.fail(n, "want a mapping")
+		return
+	}
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if seen[key.Value] {
+			d.fail(key, "duplicate key %q", key.Value)
+			continue
+		}
+		seen[key.Value] = true
+		f(key, value)
+	}
+}
+
+// words splits the text of a scalar at white space.
+func (d *decoder) words(n *yaml.Node) []string {
+	if n.Kind != yaml.ScalarNode {
+		d.fail(n, "want words separated by spaces")
+		return nil
+	}
+	return strings.Fields(n.Value)
+}
+
+func (d *decoder) bool(n *yaml.Node) bool {
+	var b bool
+	if err := n.Decode(&b); err != nil {
+		d.fail(n, "want true or false")
+	}
+	return b
+}
+
+func (d *decoder) effects(n *yaml.Node, text string) Effects {
+	set, err := parseEffects(text)
+	if err != nil {
+		d.fail(n, "%v", err)
+	}
+	return set
+}
+
+// key adds an entry to the data. The same key twice is an error unless it has the
+// same effects.
+func (d *decoder) key(n *yaml.Node, name string, effects Effects, gate string) string {
+	if _, ok := d.seen[name]; ok {
+		d.fail(n, "%q is listed already at %s", name, d.seen[name])
+		return name
+	}
+	d.seen[name] = fmt.Sprintf("%s:%d", d.file, n.Line)
+	list := make([]any, 0, 2)
+	for _, e := range effects.Names() {
+		list = append(list, e)
+	}
+	entry := map[string]any{"effects": list}
+	if gate != "" {
+		entry["gate"] = gate
+	}
+	d.table.data[name] = entry
+	return name
+}
+
+func (d *decoder) add(n *yaml.Node, names []string, s *spec, into map[string]*spec) {
+	for _, name := range names {
+		if into[name] != nil {
+			d.fail(n, "%q is listed already", name)
+			continue
+		}
+		into[name] = s
+	}
+}
+
+func (d *decoder) commands(n *yaml.Node, parent *spec, into map[string]*spec) {
+	d.mapping(n, func(key, value *yaml.Node) {
+		names := strings.FieldsFunc(key.Value, func(r rune) bool { return r == ',' || r == ' ' })
+		if len(names) == 0 {
+			d.fail(key, "no name")
+			return
+		}
+		s := &spec{name: fullName(parent, names[0]), parent: parent}
+		d.spec(key, value, s)
+		d.add(key, names, s, into)
+	})
+}
+
+func fullName(parent *spec, name string) string {
+	if parent == nil {
+		return name
+	}
+	return parent.name + " " + name
+}
+
+func (d *decoder) simple(n *yaml.Node, parent *spec, into map[string]*spec) {
+	d.mapping(n, func(key, value *yaml.Node) {
+		effects := d.effects(key, key.Value)
+		if effects == 0 {
+			d.fail(key, "a program cannot be inert")
+		}
+		for _, name := range d.words(value) {
+			s := &spec{
+				name: fullName(parent, name), parent: parent, effects: effects, loose: true,
+				operands: []operand{{kind: kindText, count: any0}},
+			}
+			d.key(value, s.name, effects, "")
+			d.add(value, []string{name}, s, into)
+		}
+	})
+}
+
+func (d *decoder) spec(at, n *yaml.Node, s *spec) {
+	s.options = map[string]*option{}
+	var options, operands, opened, supplants, recursive, probes, script, commands, simple, effects *yaml.Node
+	var inherit bool
+	d.mapping(n, func(key, value *yaml.Node) {
+		switch key.Value {
+		case "effects":
+			effects = value
+		case "style":
+			st, ok := styles[value.Value]
+			if !ok {
+				d.fail(value, "unknown style %q", value.Value)
+			}
+			s.style = st
+		case "options":
+			options = value
+		case "operands":
+			operands = value
+		case "opened":
+			opened = value
+		case "supplants":
+			supplants = value
+		case "recursive":
+			recursive = value
+		case "numeric":
+			s.numeric = d.bool(value)
+		case "harmless":
+			s.harmless = d.bool(value)
+		case "loose":
+			s.loose = d.bool(value)
+		case "opens":
+			s.opens = d.bool(value)
+		case "feeds":
+			s.feeds = d.bool(value)
+		case "gate":
+			s.gate = value.Value
+			if s.gate != "git" {
+				d.fail(value, "unknown gate %q", s.gate)
+			}
+		case "probes":
+			probes = value
+		case "script":
+			script = value
+		case "inherit":
+			inherit = d.bool(value)
+		case "commands":
+			commands = value
+		case "simple":
+			simple = value
+		default:
+			d.fail(key, "unknown key %q", key.Value)
+		}
+	})
+	switch {
+	case effects != nil:
+		s.effects = d.effects(effects, effects.Value)
+	case s.parent != nil:
+		s.effects = s.parent.effects
+	}
+	if s.effects == 0 {
+		d.fail(at, "%s: no effects", s.name)
+	}
+	d.key(at, s.name, s.effects, s.gate)
+	if options != nil {
+		d.options(options, s)
+	}
+	if s.parent != nil && s.parent.options != nil && s.parent.inheritable() {
+		for name, o := range s.parent.options {
+			if s.options[name] == nil {
+				s.options[name] = o
+			}
+		}
+	}
+	if inherit {
+		s.inherit = true
+	}
+	s.operands = d.operands(operands, s)
+	if opened != nil {
+		s.opened = d.operands(opened, s)
+	}
+	d.mark(supplants, s, func(o *option) { o.supplants = true })
+	d.mark(recursive, s, func(o *option) { o.tree = true })
+	if probes != nil {
+		d.probes(probes, s)
+	}
+	if script != nil {
+		d.script(script, s)
+	}
+	if s.harmless {
+		s.pathless = true
+		for _, o := range s.options {
+			if o.effects&^Read != 0 || o.kind == kindOut || o.kind == kindProgram {
+				d.fail(at, "%s is called harmless but %s is %s", s.name, o.name, o.effects)
+			}
+			if o.value != valueNone && o.kind.isPath() {
+				s.pathless = false
+			}
+		}
+		if s.loose {
+			d.fail(at, "%s: harmless and loose exclude each other", s.name)
+		}
+	}
+	if s.loose && s.effects == Read {
+		d.fail(at, "%s: loose is for programs that do more than read", s.name)
+	}
+	if commands != nil || simple != nil {
+		s.subs = map[string]*spec{}
+	}
+	if commands != nil {
+		d.commands(commands, s, s.subs)
+	}
+	if simple != nil {
+		d.simple(simple, s, s.subs)
+	}
+}
+
+func (s *spec) inheritable() bool { return s.inherit }
+
+func (d *decoder) options(n *yaml.Node, s *spec) {
+	d.mapping(n, func(key, value *yaml.Node) {
+		var set Effects
+		opens := key.Value == "opens"
+		if !opens {
+			set = d.effects(key, key.Value)
+		}
+		for _, word := range d.words(value) {
+			names, mode, k, r, err := parseOption(word)
+			if err != nil {
+				d.fail(value, "%s: %v", s.name, err)
+				continue
+			}
+			for _, name := range names {
+				if s.options[name] != nil {
+					d.fail(value, "%s: option %s is listed twice", s.name, name)
+					continue
+				}
+				o := &option{name: name, effects: set, value: mode, kind: k, reader: r, opens: opens}
+				if set != 0 {
+					o.use = d.key(value, s.name+" "+name, set, "")
+				}
+				if opens && s.openedUse == "" {
+					s.openedUse = d.key(value, s.name+" opened", Read, s.gate)
+				}
+				s.options[name] = o
+			}
+		}
+	})
+}
+
+// parseOption reads -x, --long, -n/--lines=num, --color[=text].
+func parseOption(word string) (names []string, mode valueMode, k kind, r reader, err error) {
+	spelling, kindName := word, ""
+	if head, rest, ok := strings.Cut(word, "[="); ok && strings.HasSuffix(rest, "]") {
+		spelling, kindName, mode = head, strings.TrimSuffix(rest, "]"), valueOptional
+	} else if head, rest, ok := strings.Cut(word, "="); ok && head != "" {
+		spelling, kindName, mode = head, rest, valueRequired
+	}
+	if mode != valueNone {
+		if kindName == "" {
+			kindName = "text"
+		}
+		if k, r, err = parseKind(kindName); err != nil {
+			return nil, 0, 0, nil, fmt.Errorf("option %s: %w", word, err)
+		}
+	}
+	for _, name := range strings.Split(spelling, "/") {
+		if name == "" || name == "-" || name == "--" {
+			return nil, 0, 0, nil, fmt.Errorf("option %s: no name", word)
+		}
+		names = append(names, name)
+	}
+	return names, mode, k, r, nil
+}
+
+func parseKind(name string) (kind, reader, error) {
+	if k, ok := kinds[name]; ok {
+		return k, nil, nil
+	}
+	if r, ok := readers[name]; ok {
+		return kindReader, r, nil
+	}
+	return 0, nil, fmt.Errorf("unknown kind %q", name)
+}
+
+func (d *decoder) operands(n *yaml.Node, s *spec) []operand {
+	if n == nil {
+		if s.effects == Read {
+			return nil
+		}
+		return []operand{{kind: kindText, count: any0}}
+	}
+	words := d.words(n)
+	if len(words) == 1 && words[0] == "none" {
+		return nil
+	}
+	var list []operand
+	many := false
+	for _, word := range words {
+		name, effects, hasEffects := strings.Cut(word, "=")
+		var o operand
+		switch last := name[len(name)-1]; last {
+		case '?':
+			o.count = oneOrNone
+		case '*':
+			o.count = any0
+		case '+':
+			o.count = any1
+		}
+		if o.count != exactlyOne {
+			name = name[:len(name)-1]
+		}
+		if o.count == any0 || o.count == any1 {
+			if many {
+				d.fail(n, "%s: only one operand may repeat", s.name)
+			}
+			many = true
+		}
+		var err error
+		if o.kind, o.reader, err = parseKind(name); err != nil {
+			d.fail(n, "%s: operand %s: %v", s.name, word, err)
+			continue
+		}
+		if hasEffects {
+			o.effects = d.effects(n, effects)
+			o.use = d.key(n, fmt.Sprintf("%s OPERAND %d", s.name, len(list)+1), o.effects, "")
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+func (d *decoder) mark(n *yaml.Node, s *spec, set func(*option)) {
+	if n == nil {
+		return
+	}
+	for _, name := range d.words(n) {
+		o := s.options[name]
+		if o == nil {
+			d.fail(n, "%s: option %s is not listed", s.name, name)
+			continue
+		}
+		set(o)
+	}
+}
+
+func (d *decoder) probes(n *yaml.Node, s *spec) {
+	if n.Kind != yaml.SequenceNode {
+		d.fail(n, "want a list of argument lists")
+		return
+	}
+	s.probes = make(map[string]string, len(n.Content))
+	for _, item := range n.Content {
+		args := strings.Join(strings.Fields(item.Value), probeSep)
+		if _, ok := s.probes[args]; ok {
+			d.fail(item, "%s: probe %q is listed twice", s.name, args)
+			continue
+		}
+		s.probes[args] = d.key(item, strings.TrimSpace(s.name+" "+args)+" ALONE", Read, "")
+	}
+}
+
+func (d *decoder) script(n *yaml.Node, s *spec) {
+	s.script = map[string]string{}
+	d.mapping(n, func(key, value *yaml.Node) {
+		set := d.effects(key, key.Value)
+		for _, word := range d.words(value) {
+			if _, ok := s.script[word]; ok {
+				d.fail(value, "%s: script word %s is listed twice", s.name, word)
+				continue
+			}
+			use := ""
+			if set != 0 {
+				use = d.key(value, s.name+" SCRIPT "+word, set, "")
+			}
+			s.script[word] = use
+		}
+	})
+}
