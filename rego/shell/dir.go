@@ -1,0 +1,224 @@
+package shell
+
+import (
+	"path"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// place is the folder that the commands so far lead to.
+type place struct {
+	dir     string
+	unknown bool
+	// before is the folder that cd - goes back to, when moved.
+	before        string
+	beforeUnknown bool
+	moved         bool
+}
+
+// lose makes the folder unknown.
+func (p *place) lose() { *p = place{unknown: true, beforeUnknown: true, moved: true} }
+
+// meet is what is known where several ways come together.
+func meet(ends []place) place {
+	p := ends[0]
+	for _, q := range ends[1:] {
+		if q != p {
+			p.lose()
+		}
+	}
+	return p
+}
+
+func (p *place) move(dir string) {
+	*p = place{dir: dir, before: p.dir, beforeUnknown: p.unknown, moved: true}
+}
+
+// cd follows the words of a cd command.
+func (r *reader) cd(words []Word, at *place) {
+	args, physical := words[1:], false
+	for len(args) > 0 && args[0].Kind == Literal {
+		switch args[0].Value {
+		case "-L":
+		case "-P":
+			physical = true
+		case "--":
+			args = args[1:]
+			goto operand
+		default:
+			goto operand
+		}
+		args = args[1:]
+	}
+operand:
+	switch {
+	case len(args) == 0:
+		args = []Word{{Value: "~", Kind: Literal, Tilde: true}}
+	case len(args) > 1 || args[0].Kind != Literal || args[0].Value == "":
+		at.lose()
+		return
+	case args[0].Value == "-":
+		if !at.moved || at.beforeUnknown {
+			at.lose()
+			return
+		}
+		at.move(at.before)
+		return
+	case strings.HasPrefix(args[0].Value, "-") || strings.HasPrefix(args[0].Value, "+"):
+		at.lose()
+		return
+	}
+	r.enter(args[0], physical, at)
+}
+
+// enter moves to the folder that w names.
+func (r *reader) enter(w Word, physical bool, at *place) {
+	dir := w.Value
+	switch {
+	case w.Kind != Literal, dir == "":
+		at.lose()
+	case physical && strings.Contains(dir, ".."):
+		at.lose() // depends on links
+	case w.Tilde:
+		rest := path.Clean("." + dir[1:])
+		if dir == "~" {
+			rest = "."
+		}
+		if r.mentions("HOME") || rest == ".." || strings.HasPrefix(rest, "../") {
+			at.lose()
+			return
+		}
+		at.move(path.Join("~", rest))
+	case path.IsAbs(dir):
+		at.move(path.Clean(dir))
+	default:
+		dotted := dir == "." || dir == ".." || strings.HasPrefix(dir, "./") || strings.HasPrefix(dir, "../")
+		if at.unknown || !dotted && r.mentions("CDPATH") {
+			at.lose()
+			return
+		}
+		at.move(below(at.dir, dir))
+	}
+}
+
+// below joins a relative folder to the one before.
+func below(dir, rel string) string {
+	home := dir == "~" || strings.HasPrefix(dir, "~/")
+	joined := path.Join(dir, rel)
+	switch {
+	case joined == ".":
+		if home {
+			return ".."
+		}
+		return ""
+	case !home && strings.HasPrefix(joined, "~"):
+		return "./" + joined // a folder that is called ~
+	}
+	return joined
+}
+
+// mentions reports whether the text may set the variable.
+func (r *reader) mentions(name string) bool {
+	return strings.Contains(r.src, name+"=") || strings.Contains(r.src, name+"+=")
+}
+
+// outcome is where an element of a list may leave the shell.
+type outcome struct {
+	// yes: it succeeded; no: it failed; nil: that cannot be.
+	yes, no *place
+	// usual is like no, as if a cd to a literal folder always succeeded: the
+	// commands on the next line are read that way.
+	usual *place
+}
+
+// list follows the commands of a && b || c.
+func (r *reader) list(parts []*syntax.Stmt, ops []syntax.BinCmdOperator, sc scope, at *place) {
+	o := r.element(parts[0], sc, *at)
+	for i, p := range parts[1:] {
+		if r.full {
+			return
+		}
+		if ops[i] == syntax.AndStmt {
+			next := r.element(p, sc, from(o.yes))
+			o = outcome{next.yes, either(o.no, next.no), either(o.usual, next.usual)}
+			continue
+		}
+		next := r.element(p, sc, from(o.no))
+		o = outcome{either(o.yes, next.yes), next.no, next.usual}
+	}
+	*at = from(either(o.yes, o.usual))
+}
+
+// from is the place to go on from, unknown where nothing goes on.
+func from(p *place) place {
+	if p == nil {
+		return place{unknown: true, beforeUnknown: true, moved: true}
+	}
+	return *p
+}
+
+func either(a, b *place) *place {
+	switch {
+	case a == nil:
+		return b
+	case b == nil || *a == *b:
+		return a
+	}
+	lost := from(nil)
+	return &lost
+}
+
+// element lists one part of a list that starts at p.
+func (r *reader) element(s *syntax.Stmt, sc scope, p place) outcome {
+	start := p
+	r.deeper(s, sc, &p)
+	switch {
+	case leaves(s):
+		return outcome{}
+	case p == start:
+		return outcome{&p, &p, &p}
+	case s.Negated:
+		p.lose()
+		return outcome{&p, &p, &p}
+	case isCd(s) && !p.unknown:
+		return outcome{yes: &p, no: &start}
+	}
+	return outcome{&p, &p, &p}
+}
+
+// leaves reports whether the shell ends with s.
+func leaves(s *syntax.Stmt) bool {
+	for s != nil && !s.Background && !s.Coprocess && !s.Disown {
+		switch c := s.Cmd.(type) {
+		case *syntax.CallExpr:
+			return len(c.Args) > 0 && c.Args[0].Lit() == "exit"
+		case *syntax.Block:
+			if len(c.Stmts) == 0 {
+				return false
+			}
+			s = c.Stmts[len(c.Stmts)-1]
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// isCd reports whether s is a cd and nothing else.
+func isCd(s *syntax.Stmt) bool {
+	c, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok {
+		return false
+	}
+	for _, a := range c.Args {
+		switch a.Lit() {
+		case "command", "builtin":
+		case "cd":
+			return true
+		default:
+			return false
+		}
+	}
+	return false
+}

@@ -1,0 +1,276 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// nested lists the commands that stand inside a word.
+func (r *reader) nested(x *syntax.Word, sc scope, at *place) {
+	if x == nil {
+		return
+	}
+	r.nestedParts(x.Parts, false, sc, at)
+}
+
+func (r *reader) nestedParts(parts []syntax.WordPart, quoted bool, sc scope, at *place) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit, *syntax.SglQuoted:
+		case *syntax.DblQuoted:
+			r.nestedParts(p.Parts, true, sc, at)
+		case *syntax.CmdSubst:
+			if p.TempFile || p.ReplyVar {
+				r.inside(p.Stmts, sc.in("substitution"), at)
+				continue
+			}
+			r.apart(p.Stmts, sc.in("substitution"), *at)
+		case *syntax.ProcSubst:
+			in := sc.in("process_substitution")
+			if p.Op == syntax.CmdOut {
+				in.stdin = "pipe"
+			}
+			r.apart(p.Stmts, in, *at)
+		case *syntax.ParamExp:
+			r.param(p, quoted, sc, at)
+		case *syntax.ArithmExp:
+			r.arithmetic(p.X, sc, at)
+		case *syntax.ExtGlob:
+			if strings.ContainsAny(p.Pattern.Value, "$`'\"\\<>;&\n") {
+				r.problemAt("construct", p, sc, "an extended glob with more than a pattern in it")
+			}
+		default:
+			r.problemAt("construct", p, sc, "a form that is not known")
+		}
+	}
+}
+
+func (r *reader) param(p *syntax.ParamExp, quoted bool, sc scope, at *place) {
+	if plainParam(p) {
+		return
+	}
+	sc = sc.in("")
+	if r.tooDeep(sc) {
+		return
+	}
+	if p.Flags != nil || p.NestedParam != nil {
+		r.problemAt("construct", p, sc, "an expansion with zsh flags")
+	}
+	if p.NestedParam != nil {
+		r.nestedParts([]syntax.WordPart{p.NestedParam}, quoted, sc, at)
+	}
+	for _, m := range p.Modifiers {
+		if strings.ContainsAny(m.Value, "$`") {
+			r.problemAt("construct", p, sc, "an expansion with zsh modifiers")
+		}
+	}
+	if p.Index != nil {
+		r.arithmetic(p.Index, sc, at)
+	}
+	if p.Slice != nil {
+		r.arithmetic(p.Slice.Offset, sc, at)
+		r.arithmetic(p.Slice.Length, sc, at)
+	}
+	var inner []*syntax.Word
+	if p.Repl != nil {
+		inner = append(inner, p.Repl.Orig, p.Repl.With)
+	}
+	if p.Exp != nil {
+		inner = append(inner, p.Exp.Word)
+	}
+	for _, w := range inner {
+		if w == nil {
+			continue
+		}
+		if quoted && hasSingleQuotes(w.Parts) {
+			// Inside double quotes shells disagree with the grammar on whether
+			// single quotes quote.
+			r.problemAt("construct", p, sc, "single quotes in an expansion in double quotes")
+		}
+		r.nestedParts(w.Parts, quoted, sc, at)
+	}
+}
+
+func hasSingleQuotes(parts []syntax.WordPart) bool {
+	for _, p := range parts {
+		if _, ok := p.(*syntax.SglQuoted); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reader) nestedAssign(a *syntax.Assign, sc scope, at *place) {
+	if a.Index != nil {
+		r.arithmetic(a.Index, sc, at)
+	}
+	r.nested(a.Value, sc, at)
+	if a.Array != nil {
+		for _, e := range a.Array.Elems {
+			if e.Index != nil {
+				r.arithmetic(e.Index, sc, at)
+			}
+			r.nested(e.Value, sc, at)
+		}
+	}
+}
+
+// arithmetic lists the commands inside an arithmetic expression.
+func (r *reader) arithmetic(x syntax.ArithmExpr, sc scope, at *place) {
+	for x != nil {
+		sc = sc.in("")
+		if r.tooDeep(sc) {
+			return
+		}
+		switch e := x.(type) {
+		case *syntax.Word:
+			r.nested(e, sc, at)
+			return
+		case *syntax.BinaryArithm:
+			r.arithmetic(e.X, sc, at)
+			x = e.Y
+		case *syntax.UnaryArithm:
+			x = e.X
+		case *syntax.ParenArithm:
+			x = e.X
+		case *syntax.FlagsArithm:
+			r.problemAt("construct", e, sc, "a subscript with zsh flags")
+			x = e.X
+		default:
+			r.problemAt("construct", x, sc, "a form that is not known")
+			return
+		}
+	}
+}
+
+// arithmWord is an expression as one word: Literal when it is numbers and
+// operators, Parameter when it also names variables, else Dynamic.
+func (r *reader) arithmWord(x syntax.ArithmExpr) Word {
+	if x == nil {
+		return Word{Kind: Literal}
+	}
+	return Word{Value: r.source(x), Kind: arithmKind(x, 0), Quoted: true}
+}
+
+func arithmKind(x syntax.ArithmExpr, depth int) WordKind {
+	if depth > MaxDepth {
+		return Dynamic
+	}
+	switch e := x.(type) {
+	case *syntax.Word:
+		kind := Literal
+		for _, p := range e.Parts {
+			switch p := p.(type) {
+			case *syntax.Lit:
+				if strings.Trim(p.Value, "0123456789") == "" {
+					continue
+				}
+				if !syntax.ValidName(p.Value) {
+					return Dynamic
+				}
+				kind = Parameter
+			case *syntax.ParamExp:
+				if !plainParam(p) {
+					return Dynamic
+				}
+				kind = Parameter
+			default:
+				return Dynamic
+			}
+		}
+		return kind
+	case *syntax.BinaryArithm:
+		return worse(arithmKind(e.X, depth+1), arithmKind(e.Y, depth+1))
+	case *syntax.UnaryArithm:
+		return arithmKind(e.X, depth+1)
+	case *syntax.ParenArithm:
+		return arithmKind(e.X, depth+1)
+	case nil:
+		return Literal
+	}
+	return Dynamic
+}
+
+// worse is the kind that tells less.
+func worse(a, b WordKind) WordKind {
+	for _, k := range []WordKind{Dynamic, Parameter, Glob} {
+		if a == k || b == k {
+			return k
+		}
+	}
+	return Literal
+}
+
+// test lists the commands inside a [[ ]] expression.
+func (r *reader) test(x syntax.TestExpr, sc scope, at *place) {
+	for x != nil {
+		sc = sc.in("")
+		if r.tooDeep(sc) {
+			return
+		}
+		switch e := x.(type) {
+		case *syntax.Word:
+			r.nested(e, sc, at)
+			return
+		case *syntax.BinaryTest:
+			r.test(e.X, sc, at)
+			x = e.Y
+		case *syntax.UnaryTest:
+			x = e.X
+		case *syntax.ParenTest:
+			x = e.X
+		default:
+			r.problemAt("construct", x, sc, "a form that is not known")
+			return
+		}
+	}
+}
+
+// testWords is a [[ ]] expression as words, in the order of the source.
+func (r *reader) testWords(dst []Word, x syntax.TestExpr, depth int) []Word {
+	op := func(s string) { dst = append(dst, Word{Value: s, Kind: Literal}) }
+	if depth > MaxDepth || len(dst) > MaxWords {
+		return append(dst, Word{Kind: Dynamic})
+	}
+	switch e := x.(type) {
+	case *syntax.Word:
+		dst = append(dst, r.word(e.Parts, value))
+	case *syntax.BinaryTest:
+		dst = r.testWords(dst, e.X, depth+1)
+		op(e.Op.String())
+		at := len(dst)
+		dst = r.testWords(dst, e.Y, depth+1)
+		switch e.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			evaluated(dst[at-2 : at-1])
+			evaluated(dst[at:])
+		}
+	case *syntax.UnaryTest:
+		op(e.Op.String())
+		at := len(dst)
+		dst = r.testWords(dst, e.X, depth+1)
+		if e.Op == syntax.TsVarSet || e.Op == syntax.TsRefVar {
+			evaluated(dst[at:])
+		}
+	case *syntax.ParenTest:
+		op("(")
+		dst = r.testWords(dst, e.X, depth+1)
+		op(")")
+	}
+	return dst
+}
+
+// evaluated marks operands that the shell reads as an expression, whose
+// subscripts may hold commands: only numbers and names are certain.
+func evaluated(words []Word) {
+	for i := range words {
+		w := &words[i]
+		switch {
+		case w.Kind == Literal && (strings.Trim(w.Value, "-0123456789") == "" || syntax.ValidName(w.Value)):
+		case w.Kind == Parameter && (w.Value == "$#" || w.Value == "$?" || w.Value == "$$" || w.Value == "$!"):
+		default:
+			w.Kind = Dynamic
+		}
+	}
+}

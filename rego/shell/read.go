@@ -1,0 +1,683 @@
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// reader walks a syntax tree and lists its commands.
+type reader struct {
+	dialect Dialect
+	// src is the text that the positions of the tree belong to: the text given,
+	// or the script of an opened wrapper while that is read.
+	src string
+	// inner is how many bytes of such scripts may still be read.
+	inner int
+	argv  bool
+
+	commands []Command
+	problems []Problem
+	words_   int
+	full     bool
+
+	// pending are redirections of the compound statements around, until a
+	// command is found that carries them.
+	pending []Redirect
+	// functions are the names defined in the text.
+	functions map[string]position
+}
+
+type position struct{ line, col int }
+
+// scope is what a command inherits from the constructs around it.
+type scope struct {
+	via   []string
+	stdin string
+	open  bool
+	depth int
+	// at is the place of the wrapper whose script is read.
+	at position
+}
+
+// in is the scope one level further inside.
+func (sc scope) in(via string) scope {
+	sc.depth++
+	if via != "" {
+		sc.via = append(sc.via[:len(sc.via):len(sc.via)], via)
+	}
+	return sc
+}
+
+func (r *reader) facts() Facts {
+	f := Facts{Dialect: Dialect(strings.ToValidUTF8(string(r.dialect), "\uFFFD")), Commands: r.commands, Problems: r.problems}
+	if f.Commands == nil {
+		f.Commands = []Command{}
+	}
+	return f
+}
+
+// problem notes a problem once for every kind and message.
+func (r *reader) problem(kind string, line, col int, message string) {
+	for _, p := range r.problems {
+		if p.Kind == kind && p.Message == message {
+			return
+		}
+	}
+	r.problems = append(r.problems, Problem{Kind: kind, Message: message, Line: line, Column: col})
+}
+
+func (r *reader) problemAt(kind string, n syntax.Node, sc scope, message string) {
+	line, col := r.lineCol(n.Pos(), sc)
+	r.problem(kind, line, col, message)
+}
+
+// lineCol is the place of pos for the reader of the facts.
+func (r *reader) lineCol(pos syntax.Pos, sc scope) (line, col int) {
+	if sc.at.line > 0 {
+		return sc.at.line, sc.at.col
+	}
+	if !pos.IsValid() {
+		return 1, 1
+	}
+	if line, col = int(pos.Line()), int(pos.Col()); line > 0 && col > 0 {
+		return line, col
+	}
+	before := r.src[:min(int(pos.Offset()), len(r.src))]
+	return strings.Count(before, "\n") + 1, len(before) - strings.LastIndexByte(before, '\n')
+}
+
+// add lists a command and returns where it stands in the list.
+func (r *reader) add(c Command) int {
+	if len(r.commands) >= MaxCommands || r.words_+len(c.Words) > MaxWords {
+		if !r.full {
+			r.full = true
+			r.problem("limit", c.Line, c.Column, fmt.Sprintf("more than %d commands or %d words", MaxCommands, MaxWords))
+		}
+		return -1
+	}
+	r.words_ += len(c.Words)
+	if c.Words == nil {
+		c.Words = []Word{}
+	}
+	r.commands = append(r.commands, c)
+	return len(r.commands) - 1
+}
+
+// script parses r.src and lists its commands.
+func (r *reader) script(sc scope, at *place) {
+	if !utf8.ValidString(r.src) {
+		line, col := r.lineCol(syntax.Pos{}, sc)
+		r.problem("syntax", line, col, "the text is not valid UTF-8")
+		r.src = strings.ToValidUTF8(r.src, "\uFFFD")
+	}
+	if i := strings.IndexAny(r.src, "\x00\r"); i >= 0 {
+		// Shells take a carriage return as part of a word and drop or stop at
+		// a NUL; the grammar treats both as space.
+		line, col := r.lineCol(syntax.NewPos(uint(i), 0, 0), sc)
+		r.problem("construct", line, col, "the text holds a carriage return or a NUL byte")
+	}
+	stmts, err := r.parse()
+	if err != nil {
+		r.syntaxProblem(err, sc)
+	}
+	r.stmts(stmts, sc, at)
+}
+
+// scriptIn reads a script that a wrapper starts.
+func (r *reader) scriptIn(d Dialect, text string, sc scope, at *place) {
+	if r.tooDeep(sc) {
+		return
+	}
+	if r.inner -= len(text); r.inner < 0 {
+		r.problem("limit", max(sc.at.line, 1), max(sc.at.col, 1), "the scripts inside wrappers are too long")
+		return
+	}
+	src, dialect, pending := r.src, r.dialect, r.pending
+	r.src, r.dialect, r.pending = text, d, nil
+	r.script(sc, at)
+	r.src, r.dialect, r.pending = src, dialect, pending
+}
+
+func (r *reader) tooDeep(sc scope) bool {
+	if sc.depth > MaxDepth {
+		r.problem("limit", max(sc.at.line, 1), max(sc.at.col, 1), fmt.Sprintf("nested deeper than %d", MaxDepth))
+		return true
+	}
+	return r.full
+}
+
+func (r *reader) stmts(stmts []*syntax.Stmt, sc scope, at *place) {
+	for _, s := range stmts {
+		if r.full {
+			return
+		}
+		r.stmt(s, sc, at)
+	}
+}
+
+// apart lists statements that run in a shell of their own.
+func (r *reader) apart(stmts []*syntax.Stmt, sc scope, at place) {
+	if !r.tooDeep(sc) {
+		r.stmts(stmts, sc, &at)
+	}
+}
+
+// inside lists statements that run in this shell.
+func (r *reader) inside(stmts []*syntax.Stmt, sc scope, at *place) {
+	if !r.tooDeep(sc) {
+		r.stmts(stmts, sc, at)
+	}
+}
+
+func (r *reader) stmt(s *syntax.Stmt, sc scope, at *place) {
+	if s == nil || r.full {
+		return
+	}
+	if s.Coprocess {
+		r.problemAt("construct", s, sc, "a coprocess")
+	}
+	if s.Background || s.Coprocess || s.Disown {
+		apart := *at
+		sc, at = sc.in("background"), &apart
+	}
+	switch c := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		r.call(s, c.Assigns, c.Args, sc, at)
+		return
+	case *syntax.DeclClause:
+		r.decl(s, c, sc, at)
+		return
+	case *syntax.LetClause, *syntax.ArithmCmd, *syntax.TestClause, nil:
+		r.pseudo(s, sc, at)
+		return
+	case *syntax.BinaryCmd:
+		if len(s.Redirs) == 0 {
+			r.binary(s, c, sc, at)
+			return
+		}
+	}
+	redirects, stdin := r.redirects(s.Redirs, sc, at)
+	if stdin != "" {
+		sc.stdin = stdin
+	}
+	r.pending = append(r.pending, redirects...)
+	r.compound(s, sc, at)
+	if len(r.pending) > 0 {
+		r.emit(s, s.Pos(), nil, nil, nil, sc, at)
+	}
+}
+
+func (r *reader) compound(s *syntax.Stmt, sc scope, at *place) {
+	switch c := s.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		r.binary(s, c, sc, at)
+	case *syntax.Subshell:
+		r.apart(c.Stmts, sc.in("subshell"), *at)
+	case *syntax.Block:
+		r.inside(c.Stmts, sc.in("block"), at)
+	case *syntax.IfClause:
+		r.ifClause(c, sc.in("condition"), at)
+	case *syntax.WhileClause:
+		r.loop(at, func() {
+			r.inside(c.Cond, sc.in("loop"), at)
+			r.inside(c.Do, sc.in("loop"), at)
+		})
+	case *syntax.ForClause:
+		r.forClause(c, sc.in("loop"), at)
+	case *syntax.CaseClause:
+		r.caseClause(c, sc.in("case"), at)
+	case *syntax.FuncDecl:
+		r.function(c, sc, at)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			r.deeper(c.Stmt, sc.in(""), at)
+		}
+	case *syntax.CoprocClause:
+		r.problemAt("construct", c, sc, "a coprocess")
+		if c.Name != nil {
+			r.nested(c.Name, sc, at)
+		}
+		apart := *at
+		r.deeper(c.Stmt, sc.in("coproc"), &apart)
+	default:
+		r.problemAt("construct", s, sc, "a form that is not known")
+	}
+}
+
+func (r *reader) deeper(s *syntax.Stmt, sc scope, at *place) {
+	if !r.tooDeep(sc) {
+		r.stmt(s, sc, at)
+	}
+}
+
+// binary lists pipelines and lists. Their trees lean to the left and may be as
+// long as the text, so they are followed in a loop.
+func (r *reader) binary(s *syntax.Stmt, c *syntax.BinaryCmd, sc scope, at *place) {
+	pipe := c.Op == syntax.Pipe || c.Op == syntax.PipeAll
+	var parts []*syntax.Stmt
+	var ops []syntax.BinCmdOperator
+	for {
+		parts, ops = append(parts, c.Y), append(ops, c.Op)
+		next, ok := c.X.Cmd.(*syntax.BinaryCmd)
+		if !ok || len(c.X.Redirs) > 0 || c.X.Background || pipe != (next.Op == syntax.Pipe || next.Op == syntax.PipeAll) {
+			parts = append(parts, c.X)
+			break
+		}
+		c = next
+	}
+	slices.Reverse(parts)
+	slices.Reverse(ops)
+	if pipe {
+		r.pipeline(parts, sc, at)
+		return
+	}
+	r.list(parts, ops, sc, at)
+}
+
+func (r *reader) pipeline(parts []*syntax.Stmt, sc scope, at *place) {
+	inner := sc.in("pipe")
+	for i, p := range parts {
+		apart := *at
+		if i > 0 {
+			inner.stdin = "pipe"
+		}
+		r.deeper(p, inner, &apart)
+		if i == len(parts)-1 && apart != *at {
+			// zsh, and bash with lastpipe, run the last part in this shell.
+			at.lose()
+		}
+	}
+}
+
+func (r *reader) ifClause(c *syntax.IfClause, sc scope, at *place) {
+	var ends []place
+	for c != nil {
+		before := *at
+		r.inside(c.Cond, sc, at)
+		then := *at
+		if *at != before {
+			at.lose() // the condition moved, or failed to
+		}
+		r.inside(c.Then, sc, &then)
+		ends = append(ends, then)
+		if c.Else == nil {
+			if len(c.Cond) > 0 {
+				ends = append(ends, *at)
+			}
+			break
+		}
+		c = c.Else
+	}
+	*at = meet(ends)
+}
+
+func (r *reader) forClause(c *syntax.ForClause, sc scope, at *place) {
+	switch l := c.Loop.(type) {
+	case *syntax.WordIter:
+		for _, w := range l.Items {
+			r.nested(w, sc, at)
+		}
+	case *syntax.CStyleLoop:
+		for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
+			r.arithmetic(x, sc, at)
+		}
+		r.arithmCommand("((", l, []syntax.ArithmExpr{l.Init, l.Cond, l.Post}, sc, at)
+	}
+	r.loop(at, func() { r.inside(c.Do, sc, at) })
+}
+
+// loop runs body, which may run any number of times: once it has moved, every
+// command in it may start elsewhere.
+func (r *reader) loop(at *place, body func()) {
+	start, before := len(r.commands), *at
+	body()
+	if *at != before {
+		r.lost(start)
+		at.lose()
+	}
+}
+
+// lost marks all commands listed since start: their folder is not known.
+func (r *reader) lost(start int) {
+	for i := start; i < len(r.commands); i++ {
+		r.commands[i].Dir, r.commands[i].DirUnknown = "", true
+	}
+}
+
+func (r *reader) caseClause(c *syntax.CaseClause, sc scope, at *place) {
+	r.nested(c.Word, sc, at)
+	ends := []place{*at}
+	through := *at
+	for _, item := range c.Items {
+		for _, p := range item.Patterns {
+			r.nested(p, sc, at)
+		}
+		start := *at
+		if through != start {
+			start.lose() // reached from the item before, or directly
+		}
+		r.inside(item.Stmts, sc, &start)
+		ends = append(ends, start)
+		through = *at
+		if item.Op != syntax.Break {
+			through = start
+		}
+	}
+	*at = meet(ends)
+}
+
+func (r *reader) function(c *syntax.FuncDecl, sc scope, at *place) {
+	names := c.Names
+	if c.Name != nil {
+		names = []*syntax.Lit{c.Name}
+	}
+	if len(names) == 0 {
+		r.problemAt("construct", c, sc, "a function without a name")
+	}
+	line, col := r.lineCol(c.Pos(), sc)
+	for _, n := range names {
+		if r.functions == nil {
+			r.functions = make(map[string]position)
+		}
+		name := r.word([]syntax.WordPart{n}, value).Value
+		if _, ok := r.functions[name]; !ok {
+			r.functions[name] = position{line, col}
+		}
+	}
+	// It runs later, or never, and nobody knows where.
+	later := *at
+	later.lose()
+	inner := sc.in("function")
+	inner.stdin = ""
+	r.deeper(c.Body, inner, &later)
+}
+
+// functionsUsed states the functions that are also used as a command: what the
+// name means is then not what it says.
+func (r *reader) functionsUsed() {
+	if len(r.functions) == 0 {
+		return
+	}
+	for _, c := range r.commands {
+		if len(c.Words) == 0 || c.Words[0].Kind != Literal {
+			continue
+		}
+		if at, ok := r.functions[c.Words[0].Value]; ok {
+			r.problem("construct", at.line, at.col, fmt.Sprintf("%s is a function defined here", clip(c.Words[0].Value)))
+		}
+	}
+}
+
+// redirects converts the redirections of a statement, lists the commands in
+// them, and tells where they make standard input come from.
+func (r *reader) redirects(list []*syntax.Redirect, sc scope, at *place) (out []Redirect, stdin string) {
+	if len(list) == 0 {
+		return nil, ""
+	}
+	out = make([]Redirect, 0, len(list))
+	for _, x := range list {
+		d, in := r.redirect(x)
+		if in != "" {
+			stdin = in
+		}
+		out = append(out, d)
+	}
+	for _, x := range list {
+		r.nested(x.Word, sc, at)
+		r.nested(x.Hdoc, sc.in("heredoc"), at)
+	}
+	return out, stdin
+}
+
+func (r *reader) redirect(x *syntax.Redirect) (d Redirect, stdin string) {
+	d.Op = x.Op.String()
+	if i := int(x.OpPos.Offset()); x.OpPos.IsValid() && i+len(d.Op) <= len(r.src) {
+		if op := r.src[i : i+len(d.Op)]; strings.Trim(op, "<>&|!-") == "" {
+			d.Op = op
+		}
+	}
+	if x.N != nil {
+		d.FD = x.N.Value
+	}
+	if ws := r.words(nil, x.Word, target); len(ws) == 1 {
+		d.Target = ws[0]
+	} else {
+		d.Target = Word{Kind: Dynamic}
+	}
+	in := ""
+	switch x.Op {
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.AppClob,
+		syntax.RdrAll, syntax.RdrAllClob, syntax.AppAll, syntax.AppAllClob:
+		d.Mode = "write"
+	case syntax.RdrIn:
+		d.Mode, in = "read", "file"
+	case syntax.RdrInOut:
+		d.Mode, in = "read_write", "file"
+	case syntax.DplOut:
+		if d.Mode = "write"; descriptor(d.Target) {
+			d.Mode = "none"
+		}
+	case syntax.DplIn:
+		in = "file"
+		if d.Mode = "read"; descriptor(d.Target) {
+			d.Mode = "none"
+		}
+	case syntax.Hdoc, syntax.DashHdoc:
+		d.Mode, in = "none", "heredoc"
+	case syntax.WordHdoc:
+		d.Mode, in = "none", "string"
+	default:
+		d.Mode = "read_write"
+	}
+	if d.FD == "" || d.FD == "0" {
+		stdin = in
+	}
+	return d, stdin
+}
+
+// descriptor reports whether the target of >& or <& is a descriptor: digits
+// with an optional - behind them, or - alone.
+func descriptor(w Word) bool {
+	if w.Kind != Literal || w.Value == "" {
+		return false
+	}
+	digits := strings.TrimSuffix(w.Value, "-")
+	return strings.Trim(digits, "0123456789") == ""
+}
+
+// call lists a simple command and what stands inside its words.
+func (r *reader) call(s *syntax.Stmt, assigns []*syntax.Assign, args []*syntax.Word, sc scope, at *place) {
+	pos := s.Pos()
+	var words []Word
+	if len(args) > 0 {
+		words = make([]Word, 0, len(args))
+		for _, a := range args {
+			if words = r.words(words, a, argument); len(words) > MaxWords {
+				break
+			}
+		}
+	}
+	var as []Assign
+	if len(assigns) > 0 {
+		as = make([]Assign, 0, len(assigns))
+		for _, a := range assigns {
+			as = append(as, r.assign(a))
+		}
+	}
+	r.simple(s, pos, words, as, sc, at, func(sc scope) {
+		for _, a := range assigns {
+			r.nestedAssign(a, sc, at)
+		}
+		for _, a := range args {
+			r.nested(a, sc, at)
+		}
+	})
+}
+
+// simple lists one command, then the commands inside its words, then those
+// that it starts.
+func (r *reader) simple(s *syntax.Stmt, pos syntax.Pos, words []Word, assigns []Assign, sc scope, at *place, nested func(scope)) {
+	var redirects []Redirect
+	inner := sc
+	if len(s.Redirs) > 0 {
+		redirects = make([]Redirect, 0, len(s.Redirs))
+		for _, x := range s.Redirs {
+			d, in := r.redirect(x)
+			if in != "" {
+				inner.stdin = in
+			}
+			redirects = append(redirects, d)
+		}
+	}
+	cmd := r.emit(s, pos, words, assigns, redirects, inner, at)
+	nested(sc)
+	for _, x := range s.Redirs {
+		r.nested(x.Word, sc, at)
+		if x.Hdoc != nil {
+			r.nested(x.Hdoc, sc.in("heredoc"), at)
+		}
+	}
+	if len(words) == 0 {
+		return
+	}
+	if inner.at.line == 0 {
+		inner.at = position{cmd.Line, cmd.Column}
+	}
+	r.open(words, assigns, inner, at)
+}
+
+func (r *reader) emit(s *syntax.Stmt, pos syntax.Pos, words []Word, assigns []Assign, redirects []Redirect, sc scope, at *place) Command {
+	line, col := r.lineCol(pos, sc)
+	if len(r.pending) > 0 {
+		redirects = append(r.pending, redirects...)
+		r.pending = nil
+	}
+	c := Command{
+		Words: words, Assigns: assigns, Redirects: redirects,
+		Via: sc.via, OpenEnded: sc.open, Stdin: sc.stdin,
+		Dir: at.dir, DirUnknown: at.unknown,
+		Line: line, Column: col, Text: clip(r.text(s, pos)),
+	}
+	if c.DirUnknown {
+		c.Dir = ""
+	}
+	r.add(c)
+	return c
+}
+
+// text is the source of a statement without heredoc bodies.
+func (r *reader) text(s *syntax.Stmt, from syntax.Pos) string {
+	to := from
+	if s.Cmd != nil {
+		to = s.Cmd.End()
+	}
+	for _, x := range s.Redirs {
+		if x.Word != nil {
+			if e := x.Word.End(); e.After(to) {
+				to = e
+			}
+		}
+	}
+	return r.slice(from, to)
+}
+
+func (r *reader) assign(a *syntax.Assign) Assign {
+	out := Assign{Append: a.Append, Value: Word{Kind: Literal}}
+	if a.Name != nil {
+		out.Name = a.Name.Value
+	}
+	switch {
+	case a.Array != nil:
+		out.Value = Word{Value: r.source(a.Array), Kind: Dynamic}
+	case a.Value != nil:
+		out.Value = r.word(a.Value.Parts, value)
+	}
+	if a.Index != nil {
+		// The subscript is an expression of its own.
+		out.Value.Kind = Dynamic
+	}
+	return out
+}
+
+// decl lists export, declare, local, readonly, typeset: builtins whose
+// arguments are assignments.
+func (r *reader) decl(s *syntax.Stmt, c *syntax.DeclClause, sc scope, at *place) {
+	words := make([]Word, 0, 1+len(c.Args))
+	words = append(words, Word{Value: c.Variant.Value, Kind: Literal})
+	for _, a := range c.Args {
+		switch {
+		case a.Naked && a.Index == nil && a.Name == nil:
+			words = r.words(words, a.Value, argument)
+		case a.Naked && a.Index == nil:
+			words = append(words, Word{Value: a.Name.Value, Kind: Literal})
+		default:
+			x := r.assign(a)
+			eq := "="
+			if x.Append {
+				eq = "+="
+			}
+			if a.Index != nil {
+				x.Value.Value = r.source(a)
+			} else {
+				x.Value.Value = x.Name + eq + x.Value.Value
+			}
+			if x.Value.Tilde {
+				x.Value.Tilde, x.Value.Kind = false, Dynamic
+			}
+			words = append(words, x.Value)
+		}
+	}
+	r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) {
+		for _, a := range c.Args {
+			r.nestedAssign(a, sc, at)
+		}
+	})
+}
+
+// pseudo lists the forms that look like commands to whoever reads a script and
+// are grammar to the shell: [[ ]], (( )), let, and a redirection alone.
+func (r *reader) pseudo(s *syntax.Stmt, sc scope, at *place) {
+	switch c := s.Cmd.(type) {
+	case nil:
+		if r.dialect == Zsh && len(s.Redirs) > 0 {
+			r.problemAt("construct", s, sc, "zsh starts $NULLCMD for a redirection alone")
+		}
+		r.simple(s, s.Pos(), nil, nil, sc, at, func(scope) {})
+	case *syntax.TestClause:
+		words := []Word{{Value: "[[", Kind: Literal}}
+		words = r.testWords(words, c.X, sc.depth)
+		words = append(words, Word{Value: "]]", Kind: Literal})
+		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) { r.test(c.X, sc, at) })
+	case *syntax.ArithmCmd:
+		words := []Word{{Value: "((", Kind: Literal}, r.arithmWord(c.X)}
+		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) { r.arithmetic(c.X, sc, at) })
+	case *syntax.LetClause:
+		words := []Word{{Value: "let", Kind: Literal}}
+		for _, x := range c.Exprs {
+			words = append(words, r.arithmWord(x))
+		}
+		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) {
+			for _, x := range c.Exprs {
+				r.arithmetic(x, sc, at)
+			}
+		})
+	}
+}
+
+func (r *reader) arithmCommand(name string, n syntax.Node, exprs []syntax.ArithmExpr, sc scope, at *place) {
+	words := []Word{{Value: name, Kind: Literal}}
+	for _, x := range exprs {
+		if x != nil {
+			words = append(words, r.arithmWord(x))
+		}
+	}
+	line, col := r.lineCol(n.Pos(), sc)
+	r.add(Command{
+		Words: words, Via: sc.via, Stdin: sc.stdin, Dir: at.dir, DirUnknown: at.unknown,
+		Line: line, Column: col, Text: clip(r.source(n)),
+	})
+}
