@@ -82,19 +82,34 @@ const (
 // Call tells what r does. Nothing in r is trusted to be well formed. Lists in
 // the answer are never nil.
 func (c *Catalog) Call(r *approval.Request) Call {
-	harness := Native
+	from := origin{harness: Native}
 	if r.Harness != nil {
-		harness = r.Harness.Name
+		from.harness = r.Harness.Name
 	}
-	call := Call{Harness: harness}
+	if r.Environment != nil {
+		from.environment = r.Environment.ID
+	}
+	call := Call{Harness: from.harness}
 	if t := r.Tool; t != nil {
-		server, mcp := t.Server, t.Server != "" || r.Kind == approval.KindMCP
-		call = c.tool(harness, t.Name, server, mcp, t.Arguments, 0)
+		mcp := t.Server != "" || r.Kind == approval.KindMCP
+		call = c.tool(from, t.Name, t.Server, mcp, t.Arguments)
 		call.Annotations = t.Annotations
 	}
 	call.kind(r)
 	call.fill()
 	return call
+}
+
+// origin is where a call comes from; depth counts the calls around it.
+type origin struct {
+	harness     string
+	environment string
+	depth       int
+}
+
+func (o origin) inner() origin {
+	o.depth++
+	return o
 }
 
 // kind adds what the parts of the request outside the tool say.
@@ -153,16 +168,16 @@ func (call *Call) kind(r *approval.Request) {
 }
 
 // tool looks the tool up and reads its arguments.
-func (c *Catalog) tool(harness, name, server string, mcp bool, arguments json.RawMessage, depth int) Call {
-	call := Call{Harness: harness, Name: name, Tool: name, Server: server, MCP: mcp}
-	t := c.tables[harness]
+func (c *Catalog) tool(from origin, name, server string, mcp bool, arguments json.RawMessage) Call {
+	call := Call{Harness: from.harness, Name: name, Tool: name, Server: server, MCP: mcp}
+	t := c.tables[from.harness]
 	if mcp {
 		// The harness's own tables say nothing about the tools of servers: a
 		// server may well call a tool Read.
 		call.mcp(t)
 		return call
 	}
-	key, entry, ok := c.Lookup(harness, name)
+	key, entry, ok := c.Lookup(from.harness, name)
 	if !ok {
 		if t != nil {
 			if s, n, fits := t.mcpName(name); fits {
@@ -173,7 +188,7 @@ func (c *Catalog) tool(harness, name, server string, mcp bool, arguments json.Ra
 				return call
 			}
 		}
-		call.problem("tool %q is not in the catalogue of %s", name, harness)
+		call.problem("tool %q is not in the catalogue of %s", name, from.harness)
 		return call
 	}
 	call.Key, call.Tool, call.Listed = key, key, true
@@ -185,28 +200,23 @@ func (c *Catalog) tool(harness, name, server string, mcp bool, arguments json.Ra
 		call.problem("the arguments cannot be read: %v", err)
 		return call
 	}
-	if entry.Select != "" {
+	if selector := entry.Select; selector != "" {
 		var selected bool
 		if entry, selected = call.variant(entry, args); !selected {
 			return call
 		}
-		delete(args, call.selected(c))
+		delete(args, selector)
 	}
-	call.arguments(entry, args)
+	call.arguments(from, entry, args)
 	if entry.Wraps != nil {
-		return c.wrapped(call, *entry.Wraps, args, depth)
+		return c.wrapped(from, call, *entry.Wraps, args)
 	}
 	for _, arg := range sortedKeys(entry.Arguments) {
 		if a := entry.Arguments[arg]; a.Role == Calls && args[arg] != nil {
-			c.calls(&call, arg, a, args[arg], depth)
+			c.calls(from, &call, arg, a, args[arg])
 		}
 	}
 	return call
-}
-
-// selected is the argument that selects the variant of the entry.
-func (call *Call) selected(c *Catalog) string {
-	return c.tables[call.Harness].tools[call.Key].Select
 }
 
 // mcp settles the names of a tool whose server is said to be known.
@@ -251,8 +261,8 @@ func (call *Call) variant(entry Tool, args map[string]json.RawMessage) (Tool, bo
 
 // wrapped reads the call that this one passes on, and becomes that call; the
 // name stays the one that was called.
-func (c *Catalog) wrapped(call Call, w Wrap, args map[string]json.RawMessage, depth int) Call {
-	if depth >= maxDepth {
+func (c *Catalog) wrapped(from origin, call Call, w Wrap, args map[string]json.RawMessage) Call {
+	if from.depth >= maxDepth {
 		call.problem("calls are wrapped too deep")
 		return call
 	}
@@ -267,7 +277,7 @@ func (c *Catalog) wrapped(call Call, w Wrap, args map[string]json.RawMessage, de
 			call.problem("argument %s does not name a server", w.Server)
 		}
 	}
-	inner := c.tool(call.Harness, name, server, w.Server != "", inline(args[w.Arguments]), depth+1)
+	inner := c.tool(from.inner(), name, server, w.Server != "", inline(args[w.Arguments]))
 	inner.Name = call.Name
 	inner.Raised = append(inner.Raised, call.Raised...)
 	inner.Problems = append(call.Problems, inner.Problems...)
@@ -275,13 +285,13 @@ func (c *Catalog) wrapped(call Call, w Wrap, args map[string]json.RawMessage, de
 }
 
 // calls reads a list of calls.
-func (c *Catalog) calls(call *Call, arg string, a Argument, raw json.RawMessage, depth int) {
+func (c *Catalog) calls(from origin, call *Call, arg string, a Argument, raw json.RawMessage) {
 	var list []map[string]json.RawMessage
 	if err := jsonv2.Unmarshal(inline(raw), &list); err != nil || len(list) == 0 {
 		call.problem("argument %s is not a list of calls", arg)
 		return
 	}
-	if depth >= maxDepth {
+	if from.depth >= maxDepth {
 		call.problem("calls are wrapped too deep")
 		return
 	}
@@ -300,7 +310,7 @@ func (c *Catalog) calls(call *Call, arg string, a Argument, raw json.RawMessage,
 				call.problem("argument %s: call %d has the unknown member %q", arg, i, member)
 			}
 		}
-		inner := c.tool(call.Harness, name, "", false, inline(element[a.Arguments]), depth+1)
+		inner := c.tool(from.inner(), name, "", false, inline(element[a.Arguments]))
 		leaves := inner.Inner
 		if len(leaves) == 0 {
 			leaves = []Call{inner}
@@ -378,35 +388,51 @@ func text(raw json.RawMessage) (string, bool) {
 }
 
 // arguments reads the arguments of an entry.
-func (call *Call) arguments(entry Tool, args map[string]json.RawMessage) {
-	if len(entry.OneOf) > 0 {
+func (call *Call) arguments(from origin, entry Tool, args map[string]json.RawMessage) {
+	for _, group := range entry.OneOf {
 		given := 0
-		for _, name := range entry.OneOf {
+		for _, name := range group {
 			if args[name] != nil {
 				given++
 			}
 		}
 		if given != 1 {
-			call.problem("exactly one of the arguments %s must be given", strings.Join(entry.OneOf, ", "))
+			call.problem("exactly one of the arguments %s must be given", strings.Join(group, ", "))
 		}
 	}
 	for _, name := range sortedKeys(args) {
-		if _, ok := entry.Arguments[name]; !ok && !entry.Open {
+		if _, ok := entry.Arguments[name]; !ok && (!entry.Open || promising(name)) {
 			call.problem("argument %s is not in the catalogue", shorten(name))
 		}
 	}
-	r := reader{call: call, entry: entry, args: args}
+	r := reader{call: call, environment: from.environment, entry: entry, args: args}
 	r.surroundings()
 	for _, name := range sortedKeys(entry.Arguments) {
 		r.argument(name, entry.Arguments[name], args[name])
 	}
 }
 
+// promises are words in the name of an argument after which a command, a path
+// or an address may follow.
+var promises = map[string]bool{
+	"argv": true, "cmd": true, "code": true, "command": true, "commands": true, "exec": true, "script": true, "shell": true,
+	"cwd": true, "dir": true, "directory": true, "file": true, "filename": true, "filepath": true, "files": true, "folder": true,
+	"path": true, "paths": true, "root": true, "workdir": true, "diff": true, "patch": true,
+	"endpoint": true, "host": true, "href": true, "uri": true, "uris": true, "url": true, "urls": true,
+}
+
+var wordInName = regexp.MustCompile(`[A-Z]*[a-z0-9]+|[A-Z]+`)
+
+func promising(name string) bool {
+	return slices.ContainsFunc(wordInName.FindAllString(name, -1), func(w string) bool { return promises[strings.ToLower(w)] })
+}
+
 // reader reads the arguments of one call.
 type reader struct {
-	call  *Call
-	entry Tool
-	args  map[string]json.RawMessage
+	call        *Call
+	environment string
+	entry       Tool
+	args        map[string]json.RawMessage
 	// shell and cwd hold for every command of the call.
 	shell, cwd string
 	// rest are the arguments that follow the command.
@@ -464,13 +490,18 @@ func (r *reader) argument(name string, a Argument, raw json.RawMessage) {
 		switch {
 		case a.Required:
 			r.call.problem("argument %s is missing", name)
-		case a.Default != "":
+		case a.Default != "" && !r.otherPath(name):
 			r.value(name, a, json.RawMessage(`"`+a.Default+`"`))
 		}
 		return
 	}
 	switch a.Role {
 	case Text, Data, Shell, Cwd, Args, Calls:
+		return
+	case Environment:
+		if id, ok := text(raw); !ok || id != "" && id != r.environment {
+			r.call.problem("argument %s names another environment than the request", name)
+		}
 		return
 	case Deny:
 		r.call.problem("argument %s is not understood", name)
@@ -492,6 +523,13 @@ func (r *reader) argument(name string, a Argument, raw json.RawMessage) {
 	}
 	trimmed := bytes.TrimSpace(raw)
 	switch {
+	case trimmed[0] == '[' && a.Argv:
+		argv, ok := texts(raw)
+		if !ok || len(argv) == 0 {
+			r.call.problem("argument %s is not a list of texts", name)
+			return
+		}
+		r.call.command(name, Command{Argv: append(argv, r.rest...), Cwd: r.cwd})
 	case trimmed[0] == '[' && a.Many:
 		var list []json.RawMessage
 		if err := jsonv2.Unmarshal(raw, &list); err != nil {
@@ -538,6 +576,10 @@ func (r *reader) value(name string, a Argument, raw json.RawMessage) {
 		r.call.path(&r.call.Reads, name, r.based(a, s))
 	case WritePath:
 		r.call.path(&r.call.Writes, name, r.based(a, s))
+	case Filter:
+		if !strings.HasPrefix(s, "!") {
+			r.call.path(&r.call.Reads, name, r.based(a, s))
+		}
 	case Glob:
 		if folder := globFolder(s); folder != "" {
 			r.call.path(&r.call.Reads, name, r.based(a, folder))
@@ -551,6 +593,16 @@ func (r *reader) value(name string, a Argument, raw json.RawMessage) {
 	default:
 		r.call.problem("argument %s has a role that is not known", name)
 	}
+}
+
+// otherPath says whether an argument other than name gives a path.
+func (r *reader) otherPath(name string) bool {
+	for other, a := range r.entry.Arguments {
+		if other != name && a.Role == ReadPath && r.args[other] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // based puts the folder that another argument names before a relative path.

@@ -56,8 +56,10 @@ const (
 	// ReadPath and WritePath are files or folders.
 	ReadPath  Role = "read"
 	WritePath Role = "write"
-	// Glob is a pattern whose matches are listed, not opened.
-	Glob Role = "glob"
+	// Glob is a pattern whose matches are listed, not opened; Filter is one whose
+	// matches are opened, unless it starts with ! and so takes files away.
+	Glob   Role = "glob"
+	Filter Role = "filter"
 	// URL is an address that is reached.
 	URL Role = "url"
 	// Addresses is prose in which addresses stand that are reached.
@@ -67,6 +69,9 @@ const (
 	// Raise changes what the call may do, unless it has one of the values that
 	// the table calls harmless.
 	Raise Role = "raise"
+	// Environment names the place where the call runs. Another one than that of
+	// the request makes the call unknown, since its paths mean something else.
+	Environment Role = "environment"
 	// Deny is never understood: a call that has it is unknown.
 	Deny Role = "deny"
 	// Calls is a list of calls of other tools.
@@ -78,11 +83,15 @@ type Argument struct {
 	Role Role
 	// Shell is the dialect of a command.
 	Shell string
+	// Argv allows a list of texts in the place of command text: an argument
+	// vector that runs without a shell.
+	Argv bool
 	// Required arguments that are missing make the call unknown.
 	Required bool
 	// Many allows a list in the place of one value.
 	Many bool
-	// Default is the path that counts when the argument is missing.
+	// Default is the path that counts when neither this argument nor another one
+	// that is a path is given.
 	Default string
 	// Base names the argument that holds the folder which relative paths and
 	// patterns start from.
@@ -109,11 +118,12 @@ type Tool struct {
 	Effects   []Effect
 	External  External
 	Arguments map[string]Argument
-	// Open allows arguments that the table does not name. Without it they make
-	// the call unknown.
+	// Open allows arguments that the table does not name, unless their names
+	// promise a command, a path or an address. Without it every such argument
+	// makes the call unknown.
 	Open bool
-	// OneOf lists arguments of which exactly one must be given.
-	OneOf []string
+	// OneOf lists groups of arguments of which exactly one must be given.
+	OneOf [][]string
 	// Select names the argument whose value picks one of Variants, each a whole
 	// entry; Otherwise is the variant for a call without that argument.
 	Select    string

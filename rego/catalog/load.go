@@ -209,6 +209,18 @@ func (d *decoder) texts(n *yaml.Node, what string) []string {
 	return out
 }
 
+func (d *decoder) groups(n *yaml.Node) [][]string {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		d.fault(n, "one_of must be a list of lists")
+		return nil
+	}
+	var out [][]string
+	for _, group := range n.Content {
+		out = append(out, d.texts(group, "a group of one_of"))
+	}
+	return out
+}
+
 func (d *decoder) flag(n *yaml.Node, what string) bool {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
 		return n.Value == "true"
@@ -290,7 +302,7 @@ func (d *decoder) tool(n *yaml.Node, name string, aliases func(*yaml.Node)) Tool
 		"external":  func(n *yaml.Node) { t.External = d.external(n) },
 		"arguments": func(n *yaml.Node) { t.Arguments = d.arguments(n, true) },
 		"open":      func(n *yaml.Node) { t.Open = d.flag(n, "open") },
-		"one_of":    func(n *yaml.Node) { t.OneOf = d.texts(n, "one_of") },
+		"one_of":    func(n *yaml.Node) { t.OneOf = d.groups(n) },
 		"note":      func(n *yaml.Node) { d.text(n, "note") },
 	}
 	if aliases != nil {
@@ -349,12 +361,14 @@ func (d *decoder) check(n *yaml.Node, name string, t Tool) {
 			say("argument %s: base %q is not a read or cwd argument", arg, a.Base)
 		}
 	}
-	if t.OneOf != nil && len(t.OneOf) < 2 {
-		say("one_of needs two arguments or more")
-	}
-	for _, arg := range t.OneOf {
-		if a, ok := t.Arguments[arg]; !ok || a.Required || a.Default != "" {
-			say("one_of: %q is not an optional argument of the tool", arg)
+	for _, group := range t.OneOf {
+		if len(group) < 2 {
+			say("one_of: a group needs two arguments or more")
+		}
+		for _, arg := range group {
+			if a, ok := t.Arguments[arg]; !ok || a.Required || a.Default != "" {
+				say("one_of: %q is not an optional argument of the tool", arg)
+			}
 		}
 	}
 	switch {
@@ -411,6 +425,7 @@ func (d *decoder) argument(n *yaml.Node, name string, top bool) Argument {
 	seen := d.mapping(n, "argument", map[string]func(*yaml.Node){
 		"role":             func(n *yaml.Node) { a.Role = d.role(n) },
 		"shell":            func(n *yaml.Node) { a.Shell = d.shell(n) },
+		"argv":             func(n *yaml.Node) { a.Argv = d.flag(n, "argv") },
 		"required":         func(n *yaml.Node) { a.Required = d.flag(n, "required") },
 		"many":             func(n *yaml.Node) { a.Many = d.flag(n, "many") },
 		"default":          func(n *yaml.Node) { a.Default = d.text(n, "default") },
@@ -441,11 +456,13 @@ func (d *decoder) checkArgument(n *yaml.Node, name string, a Argument, seen map[
 	switch a.Role {
 	case "":
 		allowed = append(allowed, "many", "fields", "open")
-	case ReadPath, WritePath, Glob:
+	case ReadPath, WritePath, Glob, Filter:
 		allowed = append(allowed, "many", "fields", "open", "default", "base")
 	case URL:
 		allowed = append(allowed, "many", "fields", "open")
-	case CommandText, Commands:
+	case CommandText:
+		allowed = append(allowed, "shell", "argv")
+	case Commands:
 		allowed = append(allowed, "shell")
 	case Raise:
 		allowed = []string{"role", "note", "unless", "effects", "external", "escalates_unless"}
@@ -478,14 +495,15 @@ func (d *decoder) checkArgument(n *yaml.Node, name string, a Argument, seen map[
 }
 
 var argumentKeys = []string{
-	"shell", "required", "many", "default", "base", "fields", "open", "unless", "effects", "external",
+	"shell", "argv", "required", "many", "default", "base", "fields", "open", "unless", "effects", "external",
 	"escalates_unless", "tool", "tool_arguments",
 }
 
 func (d *decoder) role(n *yaml.Node) Role {
 	r := Role(d.text(n, "role"))
 	switch r {
-	case Text, Data, CommandText, Argv, Commands, Args, Shell, Cwd, ReadPath, WritePath, Glob, URL, Addresses, Patch, Raise, Deny, Calls:
+	case Text, Data, CommandText, Argv, Commands, Args, Shell, Cwd, ReadPath, WritePath, Glob, Filter, URL, Addresses,
+		Patch, Raise, Environment, Deny, Calls:
 		return r
 	default:
 		d.fault(n, "unknown role %q", n.Value)

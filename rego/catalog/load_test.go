@@ -110,8 +110,11 @@ func TestLoadRefuses(t *testing.T) {
 		{"a harmless value that is a number", tool("effects: [read], external: false, arguments: {p: {role: raise, unless: [1], effects: [write]}}"), []string{
 			`lab.yaml:3: unless: use texts, true, false, [] or {}`,
 		}},
-		{"one_of with an unknown argument", tool("effects: [read], external: false, one_of: [p, q], arguments: {p: read}"), []string{
+		{"one_of with an unknown argument", tool("effects: [read], external: false, one_of: [[p, q]], arguments: {p: read}"), []string{
 			`lab.yaml:3: tool "a": one_of: "q" is not an optional argument of the tool`,
+		}},
+		{"one_of with a group of one", tool("effects: [read], external: false, one_of: [[p]], arguments: {p: read}"), []string{
+			`lab.yaml:3: tool "a": one_of: a group needs two arguments or more`,
 		}},
 		{"select without variants", tool("effects: [read], external: false, select: p"), []string{
 			`lab.yaml:3: tool "a": select and variants belong together`,
