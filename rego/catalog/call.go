@@ -83,6 +83,9 @@ const (
 // the answer are never nil.
 func (c *Catalog) Call(r *approval.Request) Call {
 	from := origin{harness: Native}
+	if r.Tool != nil {
+		from.annotations = r.Tool.Annotations
+	}
 	if r.Harness != nil {
 		from.harness = r.Harness.Name
 	}
@@ -93,7 +96,6 @@ func (c *Catalog) Call(r *approval.Request) Call {
 	if t := r.Tool; t != nil {
 		mcp := t.Server != "" || r.Kind == approval.KindMCP
 		call = c.tool(from, t.Name, t.Server, mcp, t.Arguments)
-		call.Annotations = t.Annotations
 	}
 	call.kind(r)
 	call.fill()
@@ -104,11 +106,15 @@ func (c *Catalog) Call(r *approval.Request) Call {
 type origin struct {
 	harness     string
 	environment string
+	// annotations are about the tool that the request names, not about one that
+	// its arguments name.
+	annotations *approval.Annotations
 	depth       int
 }
 
 func (o origin) inner() origin {
 	o.depth++
+	o.annotations = nil
 	return o
 }
 
@@ -169,7 +175,7 @@ func (call *Call) kind(r *approval.Request) {
 
 // tool looks the tool up and reads its arguments.
 func (c *Catalog) tool(from origin, name, server string, mcp bool, arguments json.RawMessage) Call {
-	call := Call{Harness: from.harness, Name: name, Tool: name, Server: server, MCP: mcp}
+	call := Call{Harness: from.harness, Name: name, Tool: name, Server: server, MCP: mcp, Annotations: from.annotations}
 	t := c.tables[from.harness]
 	if mcp {
 		// The harness's own tables say nothing about the tools of servers: a

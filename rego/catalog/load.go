@@ -353,8 +353,10 @@ func (d *decoder) check(n *yaml.Node, name string, t Tool) {
 				say("argument %s is always reached, but the tool is not network and external", arg)
 			}
 		case CommandText, Argv, Commands:
-			if t.External == No {
-				say("argument %s is a command, so external is possible or true", arg)
+			// Without the command such a tool may well stay here; with it, the facts
+			// of the command are united with the tool's.
+			if a.Required && t.External == No {
+				say("argument %s is always run, so external is possible or true", arg)
 			}
 		}
 		if a.Base != "" && t.Arguments[a.Base].Role != ReadPath && t.Arguments[a.Base].Role != Cwd {

@@ -70,8 +70,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"a network tool that stays here", tool("effects: [network], external: false"), []string{
 			`lab.yaml:3: tool "a": a tool that reaches the network is not external: false`,
 		}},
-		{"a command that stays here", tool("effects: [process], external: false, arguments: {c: command}"), []string{
-			`lab.yaml:3: tool "a": argument c is a command, so external is possible or true`,
+		{"a command that stays here", tool("effects: [process], external: false, arguments: {c: {role: command, required: true}}"), []string{
+			`lab.yaml:3: tool "a": argument c is always run, so external is possible or true`,
 		}},
 		{"a written path without the effect", tool("effects: [read], external: false, arguments: {p: {role: write, required: true}}"), []string{
 			`lab.yaml:3: tool "a": argument p is always written, but effects lack write`,
