@@ -4,6 +4,11 @@
 // the effects of a command is not decided here but in Rego, on the same data.
 package argv
 
+import (
+	"path"
+	"slices"
+)
+
 // Node is one simple command, read by the grammar of its program. It is what
 // policies see of a command as input.facts.command.nodes; empty parts are left
 // out of its JSON.
@@ -47,13 +52,15 @@ type Node struct {
 	// Assigns and Redirects are those of the shell command.
 	Assigns   []Assign   `json:"assigns,omitempty"`
 	Redirects []Redirect `json:"redirects,omitempty"`
+	// Repositories are the git repositories whose configuration the command obeys.
+	Repositories []Repository `json:"repositories,omitempty"`
 	// Via, Stdin and OpenEnded are those of shell.Command.
 	Via       []string `json:"via,omitempty"`
 	Stdin     string   `json:"stdin,omitempty"`
 	OpenEnded bool     `json:"open_ended,omitempty"`
-	// Dir is the folder the command works in, relative to the starting folder
-	// ("" is that folder itself) until [Node.Join] makes it absolute. It means
-	// nothing when DirUnknown.
+	// Dir is the folder the shell is in, relative to the starting folder ("" is that
+	// folder itself) until [Join] makes it absolute. It means nothing when
+	// DirUnknown.
 	Dir        string `json:"dir,omitempty"`
 	DirUnknown bool   `json:"dir_unknown,omitempty"`
 	// Problems tell, in words for people, what about this command cannot be told
@@ -101,6 +108,8 @@ type Assign struct {
 	// Kind is the kind of the value's word, empty for a literal one.
 	Kind   string `json:"kind,omitempty"`
 	Append bool   `json:"append,omitempty"`
+	// Bare is true for an assignment without a command, which lasts.
+	Bare bool `json:"bare,omitempty"`
 }
 
 // Redirect is one redirection; see shell.Redirect. Target is empty where Mode
@@ -112,4 +121,88 @@ type Redirect struct {
 	Target string `json:"target,omitempty"`
 	// Kind is the kind of the target as in Path.
 	Kind string `json:"kind,omitempty"`
+}
+
+// Repository is where git looks for a repository: in Dir or the nearest folder
+// above it that has one. Dir is as in Node, and means nothing when Unknown.
+type Repository struct {
+	Dir     string `json:"dir,omitempty"`
+	Unknown bool   `json:"unknown,omitempty"`
+}
+
+// Summary is what all nodes of a command text have that bears on its effects,
+// each once, so that policies need not visit every node. Its fields mean what
+// those of [Node] do.
+type Summary struct {
+	Uses         []string     `json:"uses,omitempty"`
+	Standing     string       `json:"standing,omitempty"`
+	Writes       []Path       `json:"writes,omitempty"`
+	Assigns      []Assign     `json:"assigns,omitempty"`
+	Redirects    []Redirect   `json:"redirects,omitempty"`
+	Repositories []Repository `json:"repositories,omitempty"`
+	Problems     []string     `json:"problems,omitempty"`
+}
+
+// Summarize returns the summary of nodes, which is input.facts.command.summary.
+func Summarize(nodes []Node) Summary {
+	var s Summary
+	for i := range nodes {
+		n := &nodes[i]
+		s.Uses = union(s.Uses, n.Uses)
+		s.Writes = union(s.Writes, n.Writes)
+		s.Assigns = union(s.Assigns, n.Assigns)
+		s.Repositories = union(s.Repositories, n.Repositories)
+		s.Problems = union(s.Problems, n.Problems)
+		if s.Standing == "" {
+			s.Standing = n.Standing
+		}
+		for _, r := range n.Redirects {
+			if r.Mode != "none" {
+				s.Redirects = union(s.Redirects, []Redirect{r})
+			}
+		}
+	}
+	return s
+}
+
+// union appends to list what more has besides. Lists are short, and hostile input
+// is bounded by the limits of the shell facts.
+func union[T comparable](list, more []T) []T {
+	for _, m := range more {
+		if !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// Join makes the folders of nodes absolute: cwd is the starting folder and home
+// what a leading ~ stands for, empty where that is not known.
+func Join(nodes []Node, cwd, home string) {
+	for i := range nodes {
+		n := &nodes[i]
+		n.Dir, n.DirUnknown = joinStart(n.Dir, n.DirUnknown, cwd, home)
+		for j := range n.Repositories {
+			r := &n.Repositories[j]
+			r.Dir, r.Unknown = joinStart(r.Dir, r.Unknown, cwd, home)
+		}
+	}
+}
+
+func joinStart(dir string, unknown bool, cwd, home string) (string, bool) {
+	switch {
+	case unknown:
+		return "", true
+	case dir == "":
+		return cwd, cwd == ""
+	case dir[0] == '~':
+		if home == "" || len(dir) > 1 && dir[1] != '/' {
+			return "", true
+		}
+		return path.Join(home, dir[1:]), false
+	case path.IsAbs(dir):
+		return path.Clean(dir), false
+	default:
+		return path.Join(cwd, dir), cwd == ""
+	}
 }

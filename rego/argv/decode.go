@@ -147,7 +147,7 @@ func (d *decoder) effects(n *yaml.Node, text string) Effects {
 
 // key adds an entry to the data. The same key twice is an error unless it has the
 // same effects.
-func (d *decoder) key(n *yaml.Node, name string, effects Effects, gate string) string {
+func (d *decoder) key(n *yaml.Node, name string, effects Effects) string {
 	if _, ok := d.seen[name]; ok {
 		d.fail(n, "%q is listed already at %s", name, d.seen[name])
 		return name
@@ -157,11 +157,7 @@ func (d *decoder) key(n *yaml.Node, name string, effects Effects, gate string) s
 	for _, e := range effects.Names() {
 		list = append(list, e)
 	}
-	entry := map[string]any{"effects": list}
-	if gate != "" {
-		entry["gate"] = gate
-	}
-	d.table.data[name] = entry
+	d.table.data[name] = map[string]any{"effects": list}
 	return name
 }
 
@@ -206,7 +202,7 @@ func (d *decoder) simple(n *yaml.Node, parent *spec, into map[string]*spec) {
 				name: fullName(parent, name), parent: parent, effects: effects, loose: true,
 				operands: []operand{{kind: kindText, count: any0}},
 			}
-			d.key(value, s.name, effects, "")
+			d.key(value, s.name, effects)
 			d.add(value, []string{name}, s, into)
 		}
 	})
@@ -274,7 +270,7 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	if s.effects == 0 {
 		d.fail(at, "%s: no effects", s.name)
 	}
-	d.key(at, s.name, s.effects, s.gate)
+	d.key(at, s.name, s.effects)
 	if options != nil {
 		d.options(options, s)
 	}
@@ -350,10 +346,10 @@ func (d *decoder) options(n *yaml.Node, s *spec) {
 				}
 				o := &option{name: name, effects: set, value: mode, kind: k, reader: r, opens: opens}
 				if set != 0 {
-					o.use = d.key(value, s.name+" "+name, set, "")
+					o.use = d.key(value, s.name+" "+name, set)
 				}
 				if opens && s.openedUse == "" {
-					s.openedUse = d.key(value, s.name+" opened", Read, s.gate)
+					s.openedUse = d.key(value, s.name+" opened", Read)
 				}
 				s.options[name] = o
 			}
@@ -436,7 +432,7 @@ func (d *decoder) operands(n *yaml.Node, s *spec) []operand {
 		}
 		if hasEffects {
 			o.effects = d.effects(n, effects)
-			o.use = d.key(n, fmt.Sprintf("%s OPERAND %d", s.name, len(list)+1), o.effects, "")
+			o.use = d.key(n, fmt.Sprintf("%s OPERAND %d", s.name, len(list)+1), o.effects)
 		}
 		list = append(list, o)
 	}
@@ -469,7 +465,7 @@ func (d *decoder) probes(n *yaml.Node, s *spec) {
 			d.fail(item, "%s: probe %q is listed twice", s.name, args)
 			continue
 		}
-		s.probes[args] = d.key(item, strings.TrimSpace(s.name+" "+args)+" ALONE", Read, "")
+		s.probes[args] = d.key(item, strings.TrimSpace(s.name+" "+args)+" ALONE", Read)
 	}
 }
 
@@ -484,7 +480,7 @@ func (d *decoder) script(n *yaml.Node, s *spec) {
 			}
 			use := ""
 			if set != 0 {
-				use = d.key(value, s.name+" SCRIPT "+word, set, "")
+				use = d.key(value, s.name+" SCRIPT "+word, set)
 			}
 			s.script[word] = use
 		}

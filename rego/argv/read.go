@@ -71,6 +71,8 @@ type scanner struct {
 	// one has asked for whole trees, opens once a command is started that the facts
 	// list by itself.
 	supplanted, tree, opens, openedByOption bool
+	// dir is the folder the program moves to before it works.
+	dir Repository
 }
 
 func (s *scanner) problem(text string) { s.node.Problems = append(s.node.Problems, text) }
@@ -92,6 +94,7 @@ func (s *scanner) read() {
 	n.Via, n.Stdin, n.OpenEnded = c.Via, c.Stdin, c.OpenEnded
 	n.Dir, n.DirUnknown = c.Dir, c.DirUnknown
 	n.Line, n.Column, n.Text = c.Line, c.Column, c.Text
+	s.dir = Repository{Dir: c.Dir, Unknown: c.DirUnknown}
 	s.assigns()
 	if len(c.Words) > 0 {
 		s.program()
@@ -105,7 +108,7 @@ func (s *scanner) assigns() {
 	}
 	s.node.Assigns = make([]Assign, len(s.cmd.Assigns))
 	for i, a := range s.cmd.Assigns {
-		s.node.Assigns[i] = Assign{Name: a.Name, Value: a.Value.Value, Kind: wordKind(a.Value), Append: a.Append}
+		s.node.Assigns[i] = Assign{Name: a.Name, Value: a.Value.Value, Kind: wordKind(a.Value), Append: a.Append, Bare: len(s.cmd.Words) == 0}
 	}
 }
 
@@ -432,6 +435,9 @@ func (s *scanner) finish() {
 	} else {
 		s.use(spec.name)
 	}
+	if spec.gate != "" {
+		s.node.Repositories = []Repository{s.dir}
+	}
 	if len(s.operands) > 0 {
 		s.node.Operands = make([]string, len(s.operands))
 		for i := range s.operands {
@@ -590,28 +596,28 @@ func (s *scanner) path(k kind, w shell.Word) {
 	}
 }
 
-// chdir moves the node to the folder that an option names (git -C).
+// chdir moves to the folder that an option names (git -C).
 func (s *scanner) chdir(w shell.Word, p Path) {
-	n := s.node
 	if p.Kind != PathLiteral && p.Kind != PathHome {
-		n.DirUnknown = true
+		s.dir.Unknown = true
 		return
 	}
 	dir := w.Value
 	switch {
 	case dir == "":
 	case p.Kind == PathHome:
-		n.Dir = dir
+		s.dir = Repository{Dir: dir}
 	case path.IsAbs(dir):
-		n.Dir = path.Clean(dir)
+		s.dir = Repository{Dir: path.Clean(dir)}
 	default:
 		if dir[0] == '~' {
 			dir = "./" + dir
 		}
-		n.Dir = joinDir(n.Dir, dir)
+		s.dir.Dir = joinDir(s.dir.Dir, dir)
 	}
 }
 
+// joinDir joins two relative folders, keeping a leading ~ of dir literal.
 func joinDir(base, dir string) string {
 	if base == "" {
 		base = "."
@@ -960,25 +966,5 @@ func (s *scanner) openEnd(pattern []operand) {
 	case kindOut, kindOutDash, kindOutTree:
 		s.node.Writes = append(s.node.Writes, p)
 	default:
-	}
-}
-
-// Join makes the folder of the node absolute: cwd is the starting folder and home
-// what a leading ~ stands for, empty if that is not known.
-func (n *Node) Join(cwd, home string) {
-	if n.DirUnknown {
-		return
-	}
-	switch {
-	case n.Dir == "":
-		n.Dir = cwd
-	case n.Dir[0] == '~':
-		if home == "" || len(n.Dir) > 1 && n.Dir[1] != '/' {
-			n.DirUnknown = true
-			return
-		}
-		n.Dir = path.Join(home, n.Dir[1:])
-	case !path.IsAbs(n.Dir):
-		n.Dir = path.Join(cwd, n.Dir)
 	}
 }

@@ -9,9 +9,7 @@ type Table struct {
 }
 
 // Data is the catalogue for data.regent.catalog.commands: an object from each key
-// that Node.Uses may hold to {"effects": [...]}, with "gate": "git" on the
-// git commands that also depend on the configuration of the repository. Inert
-// options have no key. The value is made of maps, slices and strings, is shared,
+// that Node.Uses may hold to {"effects": [...]}. Inert options have no key. The value is made of maps, slices and strings, is shared,
 // and must not be changed.
 func (t *Table) Data() map[string]any { return t.data }
 
