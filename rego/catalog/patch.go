@@ -179,6 +179,12 @@ func (p *patchReader) git() error {
 			"similarity index ", "dissimilarity index ", "rename from ", "rename to ", "copy from ", "copy to "):
 			p.at++
 		case strings.HasPrefix(line, "--- "):
+			// The first line may name another file than the two that follow.
+			if name, ok := sameName(pair); ok {
+				if err := p.add(name); err != nil {
+					return err
+				}
+			}
 			return p.file(true)
 		case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
 			return p.fault("a binary patch")
@@ -189,21 +195,26 @@ func (p *patchReader) git() error {
 	return p.pair(pair, before)
 }
 
-// pair takes the names of a section without content from its first line, which
-// is only certain when both halves are the same.
+// pair takes the name of a section without content from its first line.
 func (p *patchReader) pair(pair string, before int) error {
 	if len(p.paths) > before {
 		return nil
 	}
-	half := len(pair) / 2
-	if len(pair)%2 == 1 && pair[half] == ' ' && !strings.Contains(pair, `"`) {
-		a, okA := strings.CutPrefix(pair[:half], "a/")
-		b, okB := strings.CutPrefix(pair[half+1:], "b/")
-		if okA && okB && a == b {
-			return p.add(a)
-		}
+	if name, ok := sameName(pair); ok {
+		return p.add(name)
 	}
 	return p.fault("a git header whose names are not certain")
+}
+
+// sameName splits "a/name b/name", which is only certain when both are the same.
+func sameName(pair string) (string, bool) {
+	half := len(pair) / 2
+	if len(pair)%2 == 0 || pair[half] != ' ' || strings.Contains(pair, `"`) {
+		return "", false
+	}
+	a, okA := strings.CutPrefix(pair[:half], "a/")
+	b, okB := strings.CutPrefix(pair[half+1:], "b/")
+	return a, okA && okB && a == b
 }
 
 func hasAnyPrefix(s string, prefixes ...string) bool {
