@@ -48,7 +48,7 @@ type Ruling struct {
 	// Reviewers are asked, in this order, when the route is review.
 	Reviewers []string `json:"reviewers,omitempty"`
 	// Ceiling is the most that anyone may grant; nil means no limit by policy.
-	Ceiling *Ceiling `json:"ceiling,omitempty"`
+	Ceiling *permission.Ceiling `json:"ceiling,omitempty"`
 	// Context is text for the agent.
 	Context []string `json:"context,omitempty"`
 	// Deadlines bound the waiting.
@@ -80,14 +80,6 @@ type Match struct {
 	// Reviewers and Scope come from rules that name them in an object.
 	Reviewers []string         `json:"reviewers,omitempty"`
 	Scope     permission.Scope `json:"scope,omitempty"`
-}
-
-// Ceiling is the largest profile and scope that may be granted.
-type Ceiling struct {
-	// Permissions is nil when the profile is not limited.
-	Permissions *permission.Profile `json:"permissions,omitempty"`
-	// Scope is empty when the scope is not limited.
-	Scope permission.Scope `json:"scope,omitempty"`
 }
 
 // Deadlines are in whole seconds from the moment a request is taken in.

@@ -1,0 +1,57 @@
+# Two commands do everything on a fresh machine with Go: `make demo` and
+# `make test`. `make help` lists the others.
+
+GO        ?= go
+BIN       := bin
+VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Pinned: a new release of a linter must not turn an old commit red.
+GOFUMPT     := $(GO) run mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+OPA_VERSION  = $(shell $(GO) list -m -f '{{.Version}}' github.com/open-policy-agent/opa)
+
+.PHONY: help build demo test lint fmt bench soak generate clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+build: ## build bin/regent
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN)/regent ./cmd/regent
+
+demo: build ## decide real calls in examples/quickstart
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
+
+test: ## run every test, with the race detector
+	$(GO) test -race ./...
+
+lint: ## vet, gofumpt, staticcheck, and the checks that live in tests
+	$(GO) vet ./...
+	@unformatted="$$($(GOFUMPT) -l .)"; if [ -n "$$unformatted" ]; then \
+	  echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; fi
+	$(STATICCHECK) ./...
+	$(GO) test -count=1 -run '^(TestLayers|TestShippedPolicies)' . ./policies_test
+
+fmt: ## format Go and Rego
+	$(GOFUMPT) -w .
+	$(GO) test -count=1 -run '^TestShippedPoliciesAreFormatted$$' ./policies_test -update
+
+bench: $(BIN)/opa-$(OPA_VERSION) ## measure; prints ratios, not times
+	REGENT_BENCH_OPA="$(CURDIR)/$(BIN)/opa-$(OPA_VERSION)" $(GO) test -run '^$$' -bench . -benchmem ./rego/...
+
+# The server that goal 1 is measured against, of the version that is embedded.
+$(BIN)/opa-%:
+	@mkdir -p $(BIN)
+	GOBIN="$(CURDIR)/$(BIN)" $(GO) install github.com/open-policy-agent/opa@$*
+	mv $(BIN)/opa $@
+
+soak: ## long fuzzing; SOAK sets the time for each target
+	@for target in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$target/*_test.go | sed 's/func //'); do \
+	    echo "$$target $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(SOAK),60s) $$target || exit 1; \
+	  done; done
+
+generate: ## write the schemas from the Go types
+	$(GO) test -count=1 -run '^TestSchemas$$' ./rego -update
+
+clean: ## remove what was built
+	rm -rf $(BIN)

@@ -1,0 +1,404 @@
+package rego
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/metrics"
+	oparego "github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/permission"
+)
+
+// explainTimeout bounds an explanation, which runs with tracing.
+const explainTimeout = 10 * time.Second
+
+// Rule says who answers the request, and why. It does not fail: a policy that
+// cannot rule sends the request to a human, and Failure says what went wrong.
+// It is done by the evaluation deadline of the settings, or when ctx ends.
+func (p *Policy) Rule(ctx context.Context, r *approval.Request) approval.Ruling {
+	in := p.facts.input(r)
+	output, err := p.evaluate(ctx, in)
+	if err != nil {
+		return p.failed(err)
+	}
+	ruling, err := p.ruling(output, r)
+	if err != nil {
+		return p.failed(err)
+	}
+	return ruling
+}
+
+// Input is what the rules would see of the request.
+func (p *Policy) Input(r *approval.Request) *Input { return p.facts.input(r) }
+
+// failure is an evaluation that gave no answer.
+type failure struct {
+	kind, message, file string
+	line                int
+}
+
+func (f *failure) Error() string { return f.message }
+
+// evaluate runs the one query of a decision and returns the object it gives.
+func (p *Policy) evaluate(ctx context.Context, in *Input, options ...oparego.EvalOption) (ast.Object, error) {
+	value, err := in.value()
+	if err != nil {
+		return nil, &failure{kind: "evaluation", message: err.Error()}
+	}
+	return p.query1(ctx, p.query, value, options...)
+}
+
+// value is the input as OPA's own value.
+func (in *Input) value() (ast.Value, error) {
+	request, err := requestTerm(&in.Request)
+	if err != nil {
+		return nil, err
+	}
+	return ast.NewObject(
+		ast.Item(ast.InternedTerm("request"), request),
+		ast.Item(ast.InternedTerm("environment"), environmentTerm(&in.Environment)),
+		ast.Item(ast.InternedTerm("facts"), in.Facts.term()),
+	), nil
+}
+
+// query1 runs a query that binds x to one object. The deadline is OPA's own
+// cancel flag set by a timer, so that no goroutine is started for it.
+func (p *Policy) query1(ctx context.Context, q oparego.PreparedEvalQuery, input ast.Value, options ...oparego.EvalOption) (ast.Object, error) {
+	cancel := topdown.NewCancel()
+	timer := time.AfterFunc(p.settings.Timeout, cancel.Cancel)
+	defer timer.Stop()
+	stop := context.AfterFunc(ctx, cancel.Cancel)
+	defer stop()
+
+	options = append([]oparego.EvalOption{
+		oparego.EvalParsedInput(input),
+		oparego.EvalExternalCancel(cancel),
+		oparego.EvalMetrics(metrics.NoOp()),
+	}, options...)
+	// The context stays behind: OPA would start a goroutine to watch it.
+	results, err := q.Eval(context.WithoutCancel(ctx), options...)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, &failure{kind: "deadline", message: fmt.Sprintf("the evaluation was stopped: %v", context.Cause(ctx))}
+		}
+		kind, message, file, line := evaluationFailure(nil, err)
+		return nil, &failure{kind: kind, message: message, file: file, line: line}
+	}
+	if len(results) != 1 {
+		return nil, &failure{kind: "undefined", message: "the policies gave no decision"}
+	}
+	term, ok := results[0].Bindings["x"].(*ast.Term)
+	if !ok {
+		return nil, &failure{kind: "undefined", message: "the policies gave no decision"}
+	}
+	object, ok := term.Value.(ast.Object)
+	if !ok {
+		return nil, &failure{kind: "output", message: "the decision is not an object"}
+	}
+	return object, nil
+}
+
+// failed is the ruling when policy could not rule.
+func (p *Policy) failed(err error) approval.Ruling {
+	f := &failure{kind: "evaluation", message: err.Error()}
+	errors.As(err, &f)
+	out := approval.Ruling{
+		Route:     approval.RouteAsk,
+		Effects:   []approval.Effect{approval.EffectUnknown},
+		External:  true,
+		Rules:     []approval.Match{},
+		Reasons:   []string{"policy could not rule, so a person is asked: " + f.message},
+		Deadlines: p.deadlines(),
+		Epoch:     p.epoch,
+		Failure:   &approval.Failure{Kind: f.kind, Message: f.message, File: f.file, Line: f.line},
+	}
+	if r := p.ruleAt(f.file, f.line); r != nil {
+		out.Failure.Rule = r.ID
+	}
+	return out
+}
+
+// Unloaded is the ruling where no policy could be loaded at all: everything is
+// asked.
+func Unloaded(err error, s Settings) approval.Ruling {
+	p := &Policy{settings: s}
+	out := p.failed(&failure{kind: "load", message: err.Error()})
+	if load, ok := errors.AsType[*LoadError](err); ok && len(load.Problems) > 0 {
+		first := load.Problems[0]
+		out.Failure.File, out.Failure.Line = first.File, first.Line
+	}
+	return out
+}
+
+// ruleAt is the counted rule that a place in a file belongs to.
+func (p *Policy) ruleAt(file string, line int) *Rule {
+	var found *Rule
+	for _, r := range p.rules {
+		if r.File == file && r.Line <= line && (found == nil || r.Line > found.Line) {
+			found = r
+		}
+	}
+	return found
+}
+
+func (p *Policy) deadlines() approval.Deadlines {
+	return approval.Deadlines{ReviewSeconds: p.settings.ReviewSeconds, RequestSeconds: p.settings.RequestSeconds}
+}
+
+// answer reads the object that data.regent.route gives. The first member that
+// is missing or of the wrong type spoils the whole: half an answer is none.
+type answer struct {
+	object ast.Object
+	err    error
+}
+
+func (a *answer) get(name string) ast.Value {
+	t := a.object.Get(ast.InternedTerm(name))
+	if t == nil {
+		a.fail(name)
+		return ast.Null{}
+	}
+	return t.Value
+}
+
+func (a *answer) fail(name string) {
+	if a.err == nil {
+		a.err = &failure{kind: "output", message: fmt.Sprintf("the decision has no usable %s", name)}
+	}
+}
+
+func (a *answer) text(name string) string {
+	s, ok := a.get(name).(ast.String)
+	if !ok {
+		a.fail(name)
+	}
+	return string(s)
+}
+
+func (a *answer) flag(name string) bool {
+	b, ok := a.get(name).(ast.Boolean)
+	if !ok {
+		a.fail(name)
+	}
+	return bool(b)
+}
+
+func (a *answer) texts(name string) []string {
+	array, ok := a.get(name).(*ast.Array)
+	if !ok {
+		a.fail(name)
+		return nil
+	}
+	var out []string
+	array.Foreach(func(t *ast.Term) {
+		s, ok := t.Value.(ast.String)
+		if !ok {
+			a.fail(name)
+		}
+		out = append(out, string(s))
+	})
+	return out
+}
+
+// matches reads an array of tagged values.
+func (a *answer) matches(p *Policy, name string, v ast.Value) []approval.Match {
+	array, ok := v.(*ast.Array)
+	if !ok {
+		a.fail(name)
+		return nil
+	}
+	var out []approval.Match
+	array.Foreach(func(t *ast.Term) {
+		m, err := p.match(t.Value)
+		if err != nil {
+			a.fail(name + ": " + err.Error())
+			return
+		}
+		out = append(out, m)
+	})
+	return out
+}
+
+// ruling turns the answer into a Ruling, and refuses one that it cannot read in
+// full.
+func (p *Policy) ruling(output ast.Object, r *approval.Request) (approval.Ruling, error) {
+	a := &answer{object: output}
+	out := approval.Ruling{
+		Route:     approval.Route(a.text("route")),
+		External:  a.flag("external"),
+		ReadOnly:  a.flag("read_only"),
+		Rules:     []approval.Match{},
+		Reasons:   a.texts("reasons"),
+		Reviewers: a.texts("reviewers"),
+		Deadlines: p.deadlines(),
+		Epoch:     p.epoch,
+	}
+	for _, e := range a.texts("effects") {
+		out.Effects = append(out.Effects, approval.Effect(e))
+	}
+	switch out.Route {
+	case approval.RouteSkip, approval.RouteAllow, approval.RouteDeny, approval.RouteReview, approval.RouteAsk:
+	default:
+		a.fail("route")
+	}
+	if len(out.Effects) == 0 {
+		a.fail("effects")
+	}
+	if by, ok := a.get("matches").(ast.Object); ok {
+		// The rules that settled the route come first: a deny outranks an ask.
+		for _, decision := range decisions {
+			if t := by.Get(ast.InternedTerm(decision)); t != nil {
+				out.Rules = append(out.Rules, a.matches(p, "matches", t.Value)...)
+			}
+		}
+	} else {
+		a.fail("matches")
+	}
+	out.Observed = a.matches(p, "observed", a.get("observed"))
+	for _, m := range a.matches(p, "context", a.get("context")) {
+		out.Context = append(out.Context, m.Message)
+	}
+	if len(out.Rules) > 1 {
+		slices.SortStableFunc(out.Rules, bySeverity)
+	}
+	var err error
+	if out.Ceiling, err = p.ceiling(a.get("ceilings"), r); err != nil && a.err == nil {
+		a.err = &failure{kind: "output", message: err.Error()}
+	}
+	return out, a.err
+}
+
+// decisions are the names of rules that settle a route, the strictest first.
+var decisions = []string{"deny", "ask", "review", "allow"}
+
+// bySeverity keeps the order of decisions and puts the gravest rule of each first.
+func bySeverity(a, b approval.Match) int {
+	rank := func(m approval.Match) int {
+		return slices.Index(decisions, m.Decision)*10 - slices.Index(severities, m.Severity)
+	}
+	return rank(a) - rank(b)
+}
+
+// match gives a tagged value the identity of its rule.
+func (p *Policy) match(v ast.Value) (approval.Match, error) {
+	object, ok := v.(ast.Object)
+	if !ok {
+		return approval.Match{}, errors.New("a value without a rule")
+	}
+	number, value := object.Get(ast.InternedTerm("rule")), object.Get(ast.InternedTerm("value"))
+	if number == nil || value == nil {
+		return approval.Match{}, errors.New("a value without a rule")
+	}
+	n, ok := number.Value.(ast.Number)
+	i, exact := n.Int()
+	if !ok || !exact || i < 0 || i >= len(p.rules) {
+		return approval.Match{}, fmt.Errorf("a value of rule number %v, which does not exist", number)
+	}
+	r := p.rules[i]
+	m := approval.Match{
+		ID: r.ID, Decision: r.Decision, Title: r.Title, Severity: r.Severity, Mode: r.Mode,
+		Layer: string(r.Layer), Package: r.Package, File: r.File, Line: r.Line,
+	}
+	if s, ok := value.Value.(ast.String); ok {
+		m.Message = string(s)
+		return m, nil
+	}
+	var said struct {
+		Message   string           `json:"message"`
+		ID        string           `json:"id"`
+		Reviewers []string         `json:"reviewers"`
+		Scope     permission.Scope `json:"scope"`
+	}
+	if err := ast.As(value.Value, &said); err != nil || said.Message == "" {
+		// A restriction with an odd value is still a restriction.
+		m.Message = value.String()
+		return m, nil
+	}
+	m.Message, m.Reviewers, m.Scope = said.Message, said.Reviewers, said.Scope
+	if said.ID != "" {
+		m.ID = said.ID
+	}
+	return m, nil
+}
+
+// ceiling intersects what the packages that set one allow.
+func (p *Policy) ceiling(v ast.Value, r *approval.Request) (*permission.Ceiling, error) {
+	array, ok := v.(*ast.Array)
+	if !ok {
+		return nil, errors.New("the decision has no usable ceilings")
+	}
+	if array.Len() == 0 {
+		return nil, nil
+	}
+	env := permission.Environment{}
+	if r.Environment != nil {
+		env = Environment(*r.Environment)
+	}
+	out := permission.Unlimited()
+	for i := range array.Len() {
+		var c struct {
+			Package string                     `json:"package"`
+			Value   map[string]json.RawMessage `json:"value"`
+		}
+		if err := ast.As(array.Elem(i).Value, &c); err != nil {
+			return nil, fmt.Errorf("a ceiling is not a profile: %w", err)
+		}
+		if err := lower(&out, c.Value, env); err != nil {
+			return nil, fmt.Errorf("ceiling of %s: %w", c.Package, err)
+		}
+	}
+	return &out, nil
+}
+
+// lower brings a ceiling down to what the fields of another one allow: a
+// profile, and beside it the longest scope.
+func lower(c *permission.Ceiling, fields map[string]json.RawMessage, env permission.Environment) error {
+	if raw, ok := fields["scope"]; ok {
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return fmt.Errorf("scope: %w", err)
+		}
+		scope, err := permission.ParseScope(text)
+		if err != nil {
+			return fmt.Errorf("scope: %w", err)
+		}
+		delete(fields, "scope")
+		if scope.Within(c.Scope) {
+			c.Scope = scope
+		}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	var profile permission.Profile
+	if err := json.Unmarshal(raw, &profile); err != nil {
+		return err
+	}
+	if profile, _, err = permission.Normalise(profile, permission.SideCeiling, env, nil); err != nil {
+		return err
+	}
+	c.Permissions = permission.Intersect(c.Permissions, profile)
+	return nil
+}
+
+// Describe is a rule in one line: file, line, id and title.
+func (r Rule) Describe() string {
+	parts := []string{fmt.Sprintf("%s:%d", r.File, r.Line), r.ID}
+	if r.Title != "" {
+		parts = append(parts, r.Title)
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,415 @@
+package rego
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/permission"
+	"github.com/regent-policy/regent/rego/argv"
+	"github.com/regent-policy/regent/rego/catalog"
+	"github.com/regent-policy/regent/rego/shell"
+)
+
+// Input is what the rules see of a request: the request as it came, the place
+// where it runs, and the facts that Regent worked out.
+type Input struct {
+	Request     approval.Request     `json:"request"`
+	Environment approval.Environment `json:"environment"`
+	Facts       Facts                `json:"facts"`
+}
+
+// Facts is what the request alone and the file system tell about a call. Lists
+// are never absent, so that a rule which walks over one does not fall silent.
+type Facts struct {
+	// Tool is the tool by its catalogue entry.
+	Tool catalog.Call `json:"tool"`
+	// Command holds every simple command of the call.
+	Command CommandFacts `json:"command"`
+	// Programs are the plain names of the programs that the commands start.
+	Programs []string `json:"programs"`
+	// Paths are the files that the call names.
+	Paths PathFacts `json:"paths"`
+	// Hosts are in lower case, without port or final dot.
+	Hosts []string `json:"hosts"`
+	URLs  []string `json:"urls"`
+	// Permissions says what kinds of access the request asks for.
+	Permissions PermissionFacts `json:"permissions"`
+	// Guard lists what the call would do to Regent's own files.
+	Guard GuardFacts `json:"guard"`
+}
+
+// CommandFacts are the commands of a call and what could not be read of them.
+type CommandFacts struct {
+	Nodes []argv.Node `json:"nodes"`
+	// Summary says once what the nodes say again and again.
+	Summary  argv.Summary    `json:"summary"`
+	Problems []shell.Problem `json:"problems"`
+}
+
+// add reads one command of a call.
+func (f *CommandFacts) add(table *argv.Table, c catalog.Command, at *place) {
+	var parsed shell.Facts
+	if len(c.Argv) > 0 {
+		parsed = shell.ParseArgv(c.Argv)
+	} else {
+		parsed = shell.Parse(dialect(c.Shell), c.Text)
+	}
+	dir, known := at.join(at.env.Cwd, c.Cwd)
+	if !known {
+		dir = ""
+	}
+	nodes := table.ReadAll(&parsed)
+	argv.Join(nodes, dir, at.env.Home)
+	f.Nodes = append(f.Nodes, nodes...)
+	f.Problems = append(f.Problems, parsed.Problems...)
+}
+
+// PathFacts are absolute paths, symbolic links resolved as far as they exist,
+// sorted. Unresolved are the names that cannot be told from the text.
+type PathFacts struct {
+	Read       []string `json:"read"`
+	Write      []string `json:"write"`
+	Unresolved []string `json:"unresolved"`
+}
+
+// PermissionFacts sums up a requested profile.
+type PermissionFacts struct {
+	Network bool `json:"network,omitempty"`
+	Read    bool `json:"read,omitempty"`
+	Write   bool `json:"write,omitempty"`
+	// Problem says why the profile cannot be understood in this environment.
+	Problem string `json:"problem,omitempty"`
+}
+
+// GuardFacts are the protected files that a call touches. Writes are named as
+// written to; Mentions are named by a command in any other way, which counts
+// unless that command certainly only reads.
+type GuardFacts struct {
+	Writes   []string  `json:"writes"`
+	Mentions []Mention `json:"mentions"`
+}
+
+// Mention is a protected path among a command's words.
+type Mention struct {
+	Node int    `json:"node"`
+	Path string `json:"path"`
+}
+
+// facts works out Facts. It reads the file system and changes nothing.
+type facts struct {
+	commands  *argv.Table
+	tools     *catalog.Catalog
+	protected protected
+}
+
+// input makes the input of one request.
+func (f *facts) input(r *approval.Request) *Input {
+	in := &Input{Request: *r}
+	if r.Environment != nil {
+		in.Environment = *r.Environment
+	}
+	in.Facts = f.of(r, in.Environment)
+	return in
+}
+
+func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
+	call := f.tools.Call(r)
+	out := Facts{
+		Tool:    call,
+		Command: CommandFacts{Nodes: []argv.Node{}, Problems: []shell.Problem{}},
+	}
+	place := newPlace(env)
+	var paths pathSet
+
+	for _, c := range call.Commands {
+		out.Command.add(f.commands, c, place)
+	}
+	out.Command.Summary = argv.Summarize(out.Command.Nodes)
+	for i := range out.Command.Nodes {
+		n := &out.Command.Nodes[i]
+		if n.Program != "" && !slices.Contains(out.Programs, n.Program) {
+			out.Programs = append(out.Programs, n.Program)
+		}
+		for _, p := range n.Reads {
+			paths.addWord(&paths.read, place, n, p)
+		}
+		for _, p := range n.Writes {
+			paths.addWord(&paths.write, place, n, p)
+		}
+		out.Hosts = append(out.Hosts, n.Hosts...)
+		out.URLs = append(out.URLs, n.URLs...)
+	}
+	for _, p := range call.Reads {
+		paths.add(&paths.read, place, env.Cwd, p)
+	}
+	for _, p := range call.Writes {
+		paths.add(&paths.write, place, env.Cwd, p)
+	}
+	out.Hosts = append(out.Hosts, call.Hosts...)
+	out.URLs = append(out.URLs, call.URLs...)
+	out.Hosts = hostNames(out.Hosts, out.URLs)
+	out.URLs = sorted(out.URLs)
+	out.Programs = sorted(out.Programs)
+	out.Paths = PathFacts{Read: sorted(paths.read), Write: sorted(paths.write), Unresolved: sorted(paths.unresolved)}
+	out.Permissions = permissionFacts(r.Permissions, place)
+	out.Guard = f.protected.guard(out.Paths.Write, out.Command.Nodes, place)
+	return out
+}
+
+func dialect(name string) shell.Dialect {
+	if name == "" {
+		return shell.Bash
+	}
+	return shell.Dialect(name)
+}
+
+// sorted returns v sorted, without duplicates, and never nil.
+func sorted(v []string) []string {
+	if len(v) == 0 {
+		return []string{}
+	}
+	slices.Sort(v)
+	return slices.Compact(v)
+}
+
+// place resolves names in an environment.
+type place struct {
+	env  permission.Environment
+	fsys permission.FS
+}
+
+func newPlace(env approval.Environment) *place {
+	return &place{env: Environment(env), fsys: &remembered{FS: permission.OS(), links: map[string]link{}}}
+}
+
+// remembered asks the file system about each path once in a decision: the names
+// of a call share most of their folders.
+type remembered struct {
+	permission.FS
+	links map[string]link
+}
+
+type link struct {
+	target string
+	err    error
+}
+
+func (r *remembered) Readlink(path string) (string, error) {
+	l, ok := r.links[path]
+	if !ok {
+		l.target, l.err = r.FS.Readlink(path)
+		r.links[path] = l
+	}
+	return l.target, l.err
+}
+
+// Environment is the request's environment in the words of package permission.
+func Environment(env approval.Environment) permission.Environment {
+	return permission.Environment{ID: env.ID, Cwd: env.Cwd, Home: env.Home, TmpDir: env.TmpDir, ProjectRoots: env.ProjectRoots}
+}
+
+// join is the absolute folder that name means from dir. A leading tilde is the
+// environment's home.
+func (p *place) join(dir, name string) (string, bool) {
+	switch {
+	case name == "":
+		return dir, dir != ""
+	case name == "~" || strings.HasPrefix(name, "~/"):
+		if p.env.Home == "" {
+			return "", false
+		}
+		return path.Join(p.env.Home, strings.TrimPrefix(name, "~")), true
+	case strings.HasPrefix(name, "~"):
+		return "", false
+	case path.IsAbs(name):
+		return path.Clean(name), true
+	case !path.IsAbs(dir):
+		return "", false
+	default:
+		return path.Join(dir, name), true
+	}
+}
+
+// resolve is the absolute path that name means from dir, links resolved.
+func (p *place) resolve(dir, name string) (string, bool) {
+	if !path.IsAbs(name) && !strings.HasPrefix(name, "~") && !path.IsAbs(dir) {
+		return "", false
+	}
+	env := p.env
+	env.Cwd = dir
+	absolute, err := env.Resolve(name, p.fsys)
+	if err != nil {
+		return "", false
+	}
+	return absolute, true
+}
+
+// pathSet collects the paths of a call.
+type pathSet struct{ read, write, unresolved []string }
+
+func (s *pathSet) add(into *[]string, p *place, dir, name string) {
+	if absolute, ok := p.resolve(dir, name); ok {
+		*into = append(*into, absolute)
+		return
+	}
+	s.unresolved = append(s.unresolved, name)
+}
+
+func (s *pathSet) addWord(into *[]string, p *place, n *argv.Node, w argv.Path) {
+	switch w.Kind {
+	case argv.PathLiteral:
+		if strings.HasPrefix(w.Word, "~") {
+			// A quoted tilde is a file name like any other.
+			w.Word = "./" + w.Word
+		}
+	case argv.PathHome:
+	case argv.PathGlob:
+		// The part before the pattern is certain, what it matches is not: both are
+		// told, so that a rule about a folder sees the pattern below it.
+		s.unresolved = append(s.unresolved, w.Word)
+	default:
+		s.unresolved = append(s.unresolved, w.Word)
+		return
+	}
+	if n.DirUnknown && !path.IsAbs(w.Word) && w.Kind != argv.PathHome {
+		s.unresolved = append(s.unresolved, w.Word)
+		return
+	}
+	s.add(into, p, n.Dir, w.Word)
+}
+
+// hostNames unites hosts and the hosts of addresses, in the form that rules
+// compare with.
+func hostNames(hosts, urls []string) []string {
+	var names []string
+	for _, h := range hosts {
+		if n, ok := hostName(h); ok {
+			names = append(names, n)
+		}
+	}
+	for _, u := range urls {
+		if n, ok := urlHost(u); ok {
+			names = append(names, n)
+		}
+	}
+	return sorted(names)
+}
+
+func permissionFacts(requested *permission.Profile, p *place) PermissionFacts {
+	var out PermissionFacts
+	if requested == nil {
+		return out
+	}
+	profile, _, err := permission.Normalise(*requested, permission.SideRequested, p.env, p.fsys)
+	if err != nil {
+		out.Problem = err.Error()
+		return out
+	}
+	out.Network = profile.Network.All || len(profile.Network.Hosts) > 0
+	for _, e := range profile.FileSystem.Entries {
+		switch e.Access {
+		case permission.Write:
+			out.Write = true
+		case permission.Read:
+			out.Read = true
+		case permission.Deny:
+		}
+	}
+	return out
+}
+
+// protected are the files that no call changes without a person.
+type protected struct {
+	paths []string
+}
+
+func newProtected(paths []string) protected {
+	var p protected
+	for _, name := range paths {
+		if absolute, err := filepath.Abs(name); err == nil {
+			p.paths = append(p.paths, absolute)
+			if resolved, err := filepath.EvalSymlinks(absolute); err == nil && resolved != absolute {
+				p.paths = append(p.paths, resolved)
+			}
+		}
+	}
+	p.paths = sorted(p.paths)
+	return p
+}
+
+// agentFiles are the files and folders, relative to a project or a home, that
+// decide whether an agent asks at all. Documented per harness in docs/effects.md.
+var agentFiles = []string{
+	".claude/settings.json",
+	".claude/settings.local.json",
+	".claude/hooks",
+	".codex",
+	".cursor/hooks.json",
+	".cursor/cli.json",
+	".gemini/settings.json",
+	".qwen/settings.json",
+	".github/hooks",
+	".clinerules/hooks",
+	".opencode",
+	"opencode.json",
+	".config/opencode",
+	".config/goose",
+	".regent",
+}
+
+// covers reports whether writing to target can change something protected:
+// the file itself, what is below a protected folder, or a folder that holds one.
+func (p protected) covers(target string) bool {
+	for _, name := range p.paths {
+		if target == name || strings.HasPrefix(target, name+"/") || strings.HasPrefix(name, strings.TrimSuffix(target, "/")+"/") {
+			return true
+		}
+	}
+	for _, name := range agentFiles {
+		if strings.HasSuffix(target, "/"+name) || strings.Contains(target, "/"+name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// mentions is covers without the folders above, which half of all commands name.
+func (p protected) mentions(target string) bool {
+	for _, name := range p.paths {
+		if target == name || strings.HasPrefix(target, name+"/") {
+			return true
+		}
+	}
+	for _, name := range agentFiles {
+		if strings.HasSuffix(target, "/"+name) || strings.Contains(target, "/"+name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (p protected) guard(writes []string, nodes []argv.Node, at *place) GuardFacts {
+	out := GuardFacts{Writes: []string{}, Mentions: []Mention{}}
+	for _, w := range writes {
+		if p.covers(w) {
+			out.Writes = append(out.Writes, w)
+		}
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		for _, word := range n.Args {
+			if len(word) > 4096 || !strings.ContainsAny(word, "/.") {
+				continue
+			}
+			// Cheap first: the word by itself, links unresolved.
+			joined, ok := at.join(n.Dir, word)
+			if ok && p.mentions(joined) {
+				out.Mentions = append(out.Mentions, Mention{Node: i, Path: joined})
+			}
+		}
+	}
+	return out
+}

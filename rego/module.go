@@ -1,0 +1,312 @@
+package rego
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// counted are the names of rules that Regent reads, by what their values are.
+var counted = map[string]bool{"deny": true, "ask": true, "review": true, "allow": true, "ceiling": true, "context": true}
+
+// The closed sets of a rule's metadata.
+var (
+	modes      = []string{"enforce", "warn", "shadow"}
+	severities = []string{"info", "low", "medium", "high", "critical"}
+)
+
+// Rule is a rule whose name counts, with its identity.
+type Rule struct {
+	// ID is custom.id of the nearest metadata, or package and name.
+	ID string `json:"id"`
+	// Decision is deny, ask, review, allow, ceiling or context.
+	Decision string `json:"decision"`
+	Title    string `json:"title,omitempty"`
+	Severity string `json:"severity,omitempty"`
+	// Mode is enforce, warn or shadow.
+	Mode    string    `json:"mode"`
+	Layer   LayerName `json:"layer"`
+	Package string    `json:"package"`
+	File    string    `json:"file"`
+	Line    int       `json:"line"`
+	// Ignored says why the rule counts for nothing, when it does not.
+	Ignored string `json:"ignored,omitempty"`
+}
+
+// module is one parsed Rego file of a layer.
+type module struct {
+	layer  LayerName
+	name   string
+	parsed *ast.Module
+}
+
+// key names the module to the compiler; two layers may show the same name.
+func (m *module) key() string { return string(m.layer) + "/" + m.name }
+
+func parserOptions() ast.ParserOptions {
+	return ast.ParserOptions{ProcessAnnotation: true, RegoVersion: ast.RegoV1}
+}
+
+// parse reads a file and checks that it keeps to its layer's root.
+func parse(layer LayerName, f file) (*module, []Problem) {
+	m, err := ast.ParseModuleWithOpts(f.name, string(f.data), parserOptions())
+	if err != nil {
+		if m == nil && !bytes.Contains(f.data, []byte("package")) {
+			return nil, []Problem{{File: f.name, Message: "no package", Hint: "a policy starts with one, such as package " + packageName(layer.RulesRoot()) + ".git"}}
+		}
+		if problems, ok := fromOPA(err); ok {
+			return nil, problems
+		}
+		return nil, []Problem{{File: f.name, Message: err.Error()}}
+	}
+	if root := layer.Root(); !m.Package.Path.HasPrefix(root) {
+		return nil, []Problem{{
+			File: f.name, Line: m.Package.Location.Row, Column: m.Package.Location.Col,
+			Message: fmt.Sprintf("package %s is outside %s, where alone the %s layer may write", packageName(m.Package.Path), packageName(root), layer),
+			Hint:    fmt.Sprintf("write package %s.%s", packageName(layer.RulesRoot()), lastName(m.Package.Path)),
+		}}
+	}
+	return &module{layer: layer, name: f.name, parsed: m}, nil
+}
+
+// packageName is a package's path as its file writes it.
+func packageName(path ast.Ref) string {
+	return strings.TrimPrefix(path.String(), "data.")
+}
+
+func lastName(path ast.Ref) string {
+	if s, ok := path[len(path)-1].Value.(ast.String); ok {
+		return string(s)
+	}
+	return "policy"
+}
+
+// identify lists the counted rules of a module and checks their shape.
+func (m *module) identify(annotations *ast.AnnotationSet) ([]*Rule, []*ast.Rule, []Problem) {
+	if !m.parsed.Package.Path.HasPrefix(m.layer.RulesRoot()) {
+		return nil, nil, nil
+	}
+	var (
+		rules    []*Rule
+		nodes    []*ast.Rule
+		problems []Problem
+	)
+	for _, r := range m.parsed.Rules {
+		name := string(r.Head.Name)
+		if ref := r.Head.Ref(); len(ref) > 0 {
+			if v, ok := ref[0].Value.(ast.Var); ok {
+				name = string(v)
+			}
+		}
+		if !counted[name] {
+			continue
+		}
+		at := func(message, hint string) {
+			problems = append(problems, Problem{File: m.name, Line: r.Location.Row, Column: r.Location.Col, Message: message, Hint: hint})
+		}
+		switch {
+		case len(r.Head.Args) > 0:
+			at(fmt.Sprintf("%s is a function here, and Regent reads it as a rule", name), "give the function another name")
+			continue
+		case name == "ceiling":
+			if len(r.Head.Ref()) != 1 || r.Head.Key != nil {
+				at("ceiling must be one profile", `write ceiling := {"network": {"enabled": false}}`)
+				continue
+			}
+			if r.Default {
+				at("ceiling may not have a default", "leave it undefined where nothing is limited")
+				continue
+			}
+		case r.Default || len(r.Head.Ref()) != 1 || r.Head.Key == nil || r.Head.RuleKind() != ast.MultiValue:
+			at(fmt.Sprintf("%s must be a set of messages", name), fmt.Sprintf(`write %s contains "why" if { ... }`, name))
+			continue
+		}
+		rule := &Rule{
+			Decision: name,
+			Mode:     "enforce",
+			Layer:    m.layer,
+			Package:  packageName(m.parsed.Package.Path),
+			File:     m.name,
+			Line:     r.Location.Row,
+		}
+		rule.ID = rule.Package + "." + name
+		if err := rule.describe(annotations.Chain(r)); err != nil {
+			at(err.Error(), "")
+			continue
+		}
+		rules = append(rules, rule)
+		nodes = append(nodes, r)
+	}
+	return rules, nodes, problems
+}
+
+// describe fills in the metadata; the nearest block wins, key by key.
+func (r *Rule) describe(chain ast.AnnotationsRefSet) error {
+	// Chain runs from the rule outwards, so the far ones are read first.
+	for _, ref := range slices.Backward(chain) {
+		a := ref.Annotations
+		if a == nil {
+			continue
+		}
+		if a.Title != "" {
+			r.Title = a.Title
+		}
+		for key, into := range map[string]*string{"id": &r.ID, "severity": &r.Severity, "mode": &r.Mode} {
+			v, ok := a.Custom[key]
+			if !ok {
+				continue
+			}
+			s, ok := v.(string)
+			if !ok || s == "" {
+				return fmt.Errorf("custom.%s in the metadata must be text", key)
+			}
+			*into = s
+		}
+	}
+	if !slices.Contains(modes, r.Mode) {
+		return fmt.Errorf("custom.mode is %q in the metadata; use enforce, warn or shadow", r.Mode)
+	}
+	if r.Severity != "" && !slices.Contains(severities, r.Severity) {
+		return fmt.Errorf("custom.severity is %q in the metadata; use info, low, medium, high or critical", r.Severity)
+	}
+	return nil
+}
+
+// tag rewrites the heads of counted rules so that each value carries the number
+// of the rule that gave it, from first on. What the bodies mean stays the same.
+func (m *module) tag(nodes []*ast.Rule, rules []*Rule, first int) {
+	for i, r := range nodes {
+		if r.Head.Key == nil {
+			continue // a ceiling: one value for each package, told apart by it
+		}
+		r.Head.Key = ast.ObjectTerm(
+			ast.Item(ast.InternedTerm("rule"), ast.InternedTerm(first+i)),
+			ast.Item(ast.InternedTerm("id"), ast.StringTerm(rules[i].ID)),
+			ast.Item(ast.InternedTerm("mode"), ast.StringTerm(rules[i].Mode)),
+			ast.Item(ast.InternedTerm("value"), r.Head.Key),
+		).SetLocation(r.Head.Location)
+		m.guard(r)
+	}
+}
+
+var (
+	programsRef = ast.MustParseTerm("input.facts.programs")
+	libCommand  = ast.MustParseRef("data.regent.lib.command")
+)
+
+// guard puts `"git" in input.facts.programs` before a body that looks for the
+// uses of git with the helper library: OPA's rule index cannot look into a
+// function, but it can exclude a rule by this test without evaluating it.
+func (m *module) guard(r *ast.Rule) {
+	var programs []string
+	for _, e := range r.Body {
+		if e.Negated || len(e.With) > 0 {
+			continue
+		}
+		visitor := ast.NewGenericVisitor(func(x any) bool {
+			switch x := x.(type) {
+			case *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension, *ast.Every:
+				// What is inside need not hold for the body to hold.
+				return true
+			case *ast.Expr:
+				if operator := x.OperatorTerm(); operator != nil {
+					programs = m.appendProgram(programs, operator, x.Operands())
+				}
+			case ast.Call:
+				programs = m.appendProgram(programs, x[0], x[1:])
+			}
+			return false
+		})
+		visitor.Walk(e)
+	}
+	for _, p := range programs {
+		e := ast.Member.Expr(ast.StringTerm(p), programsRef.Copy())
+		e.Location = r.Body[0].Location
+		e.Index = 0
+		ast.WalkTerms(e, func(t *ast.Term) bool {
+			t.Location = r.Body[0].Location
+			return false
+		})
+		r.Body = append(ast.NewBody(e), r.Body...)
+	}
+	for i, e := range r.Body {
+		e.Index = i
+	}
+}
+
+func (m *module) appendProgram(programs []string, operator *ast.Term, args []*ast.Term) []string {
+	name := m.libraryCall(operator)
+	if len(args) == 0 || (name != "invocations" && name != "runs" && name != "subcommand") {
+		return programs
+	}
+	program, ok := args[0].Value.(ast.String)
+	if !ok || slices.Contains(programs, string(program)) {
+		return programs
+	}
+	return append(programs, string(program))
+}
+
+// libraryCall is the name of the function of lib.command that operator calls,
+// however the file imports it; empty for any other.
+func (m *module) libraryCall(operator *ast.Term) string {
+	ref, ok := operator.Value.(ast.Ref)
+	if !ok {
+		return ""
+	}
+	ref = m.resolve(ref)
+	if !ref.HasPrefix(libCommand) || len(ref) != len(libCommand)+1 {
+		return ""
+	}
+	name, _ := ref[len(ref)-1].Value.(ast.String)
+	return string(name)
+}
+
+// resolve replaces the first part of a reference by what the file imports under
+// that name.
+func (m *module) resolve(ref ast.Ref) ast.Ref {
+	name, ok := ref[0].Value.(ast.Var)
+	if !ok {
+		return ref
+	}
+	for _, i := range m.parsed.Imports {
+		path, ok := i.Path.Value.(ast.Ref)
+		if ok && i.Name() == name {
+			return path.Concat(ref[1:])
+		}
+	}
+	return ref
+}
+
+// aggregate writes the module that unites the layers' rules under one name each:
+// data.regent.layers.deny and so on. It refers to each package by its path, so
+// that one query reaches all of them.
+func aggregate(rules []*Rule) (*ast.Module, error) {
+	var b strings.Builder
+	b.WriteString("package regent.layers\n\n")
+	seen := map[string]bool{}
+	for _, r := range rules {
+		if r.Ignored != "" {
+			continue
+		}
+		key := r.Package + "." + r.Decision
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		path := "data." + key
+		if r.Decision == "ceiling" {
+			fmt.Fprintf(&b, "ceiling contains {\"package\": %q, \"value\": %s}\n\n", r.Package, path)
+			continue
+		}
+		fmt.Fprintf(&b, "%s contains m if some m in %s\n\n", r.Decision, path)
+	}
+	m, err := ast.ParseModuleWithOpts("regent/layers.rego", b.String(), parserOptions())
+	if err != nil {
+		return nil, errors.Join(errors.New("unite the layers"), err)
+	}
+	return m, nil
+}

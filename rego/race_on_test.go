@@ -1,0 +1,5 @@
+//go:build race
+
+package rego
+
+const raceEnabled = true
