@@ -1,0 +1,474 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// checker looks for what the types cannot say. It gathers all faults so that
+// the first one in the file is the one that is reported.
+type checker struct {
+	c        *Config
+	faults   []*Error
+	warnings []Warning
+}
+
+// pos returns where the key at path is written, or the nearest key above it.
+func (k *checker) pos(path string) KeyPos {
+	for at := path; ; {
+		if pos, ok := k.c.keys[at]; ok {
+			return KeyPos{Path: path, Line: pos.Line, Column: pos.Column}
+		}
+		i := strings.LastIndexAny(at, ".[")
+		if k.c.keys == nil {
+			return KeyPos{Path: path} // no file was read
+		}
+		if i < 0 {
+			return KeyPos{Path: path, Line: 1, Column: 1}
+		}
+		at = at[:i]
+	}
+}
+
+func (k *checker) fault(path, message, hint string, cause error) {
+	pos := k.pos(path)
+	k.faults = append(k.faults, &Error{
+		File: k.c.file, Line: pos.Line, Column: pos.Column, Path: path, Message: message, Hint: hint, Err: cause,
+	})
+}
+
+func (k *checker) warn(path, message, hint string) {
+	pos := k.pos(path)
+	k.warnings = append(k.warnings, Warning{
+		File: k.c.file, Line: pos.Line, Column: pos.Column, Path: path, Message: message, Hint: hint,
+	})
+}
+
+// first returns the fault that stands first in the file.
+func (k *checker) first() *Error {
+	if len(k.faults) == 0 {
+		return nil
+	}
+	return slices.MinFunc(k.faults, func(a, b *Error) int {
+		return byPosition(KeyPos{a.Path, a.Line, a.Column}, KeyPos{b.Path, b.Line, b.Column})
+	})
+}
+
+// sorted returns the warnings in the order of the file.
+func (k *checker) sorted() []Warning {
+	slices.SortStableFunc(k.warnings, func(a, b Warning) int {
+		return byPosition(KeyPos{a.Path, a.Line, a.Column}, KeyPos{b.Path, b.Line, b.Column})
+	})
+	return k.warnings
+}
+
+func (k *checker) written(path string) bool {
+	_, ok := k.c.keys[path]
+	return ok
+}
+
+// inOrder returns the names of a section's entries in the order of the file.
+func inOrder[V any](k *checker, section string, entries map[string]V) []string {
+	names := make([]string, 0, len(entries))
+	for name := range entries {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return byPosition(k.pos(section+"."+readable(a)), k.pos(section+"."+readable(b)))
+	})
+	return names
+}
+
+// values checks everything that can be judged without looking at a file.
+func (k *checker) values() {
+	k.permissions()
+	k.policy()
+	k.reviewers()
+	k.plugins()
+	k.server()
+	k.principals()
+	if k.written("ledger.path") {
+		k.path("ledger.path", k.c.Ledger.Path)
+	}
+}
+
+func (k *checker) permissions() {
+	p := k.c.Permissions
+	if !spaceName.MatchString(p.ReviewerModel) {
+		k.fault("permissions.reviewer_model", "is no name of a reviewer", "write two parts, as in default/reviewer", nil)
+	}
+	for i, server := range p.TrustedMCPServers {
+		if strings.ContainsAny(server, "*? \t") {
+			k.fault(fmt.Sprintf("permissions.trusted_mcp_servers[%d]", i), quoted(server)+" is no name of a server", "name each server in full", nil)
+		}
+	}
+	for _, path := range []string{"permissions.reviewer_model", "permissions.mode"} {
+		if _, ok := k.c.Reviewers[p.ReviewerModel]; ok || p.Mode != ModeModelReview || !k.written(path) {
+			continue
+		}
+		k.warn(path, "no reviewer here is named "+p.ReviewerModel,
+			"while there is none, people are asked as with mode manual")
+		break
+	}
+	if p.ReviewTimeoutSeconds > p.RequestTimeoutSeconds {
+		path := "permissions.review_timeout_seconds"
+		if !k.written(path) {
+			path = "permissions.request_timeout_seconds"
+		}
+		k.warn(path, fmt.Sprintf("a review may take %d seconds, but a request waits for %d", p.ReviewTimeoutSeconds, p.RequestTimeoutSeconds),
+			"let the request wait for longer than the review")
+	}
+}
+
+var (
+	builtinName = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`)
+	hostName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+)
+
+func (k *checker) policy() {
+	p := k.c.Policy
+	for i, path := range p.Paths {
+		k.path(fmt.Sprintf("policy.paths[%d]", i), path)
+	}
+	if p.Organization.Path != "" {
+		k.path("policy.organization.path", p.Organization.Path)
+	}
+	for i, name := range p.Capabilities.AllowBuiltins {
+		if !builtinName.MatchString(name) {
+			k.fault(fmt.Sprintf("policy.capabilities.allow_builtins[%d]", i), quoted(name)+" is no name of a built-in function", "write it as Rego does, as in http.send", nil)
+		}
+	}
+	for i, host := range p.Capabilities.AllowNet {
+		if _, err := netip.ParseAddr(host); err != nil && !hostName.MatchString(host) {
+			k.fault(fmt.Sprintf("policy.capabilities.allow_net[%d]", i), quoted(host)+" is no name of a host", "write it in full and in lower case, without scheme, port and wildcards", nil)
+		}
+	}
+	opened := slices.ContainsFunc(p.Capabilities.AllowBuiltins, func(name string) bool {
+		return name == "http.send" || strings.HasPrefix(name, "net.")
+	})
+	if opened && len(p.Capabilities.AllowNet) == 0 {
+		k.warn("policy.capabilities.allow_builtins", "opens the network, but no host may be reached", "name the hosts in allow_net")
+	}
+	if !opened && len(p.Capabilities.AllowNet) > 0 {
+		k.warn("policy.capabilities.allow_net", "names hosts, but no function that reaches them is opened", "name http.send in allow_builtins")
+	}
+}
+
+// path refuses what a shell would expand: this file is not read by one.
+func (k *checker) path(key, path string) {
+	if strings.HasPrefix(path, "~") {
+		k.fault(key, "~ is not expanded", "write the whole path", nil)
+	} else if strings.Contains(path, "$") {
+		k.fault(key, "variables are not expanded", "write the whole path", nil)
+	}
+}
+
+// reviewerKeys are the keys that a kind of reviewer takes besides kind and
+// timeout_seconds.
+var reviewerKeys = map[ReviewerKind]struct{ required, optional []string }{
+	ReviewerModel:   {required: []string{"provider", "model"}, optional: []string{"base_url", "api_key_env", "api_key_file"}},
+	ReviewerPlugin:  {required: []string{"plugin"}, optional: []string{"args"}},
+	ReviewerCommand: {required: []string{"command"}},
+	ReviewerRego:    {required: []string{"query"}},
+	ReviewerChain:   {required: []string{"members"}},
+}
+
+var (
+	providerName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	regoPath     = regexp.MustCompile(`^data(\.[A-Za-z_][A-Za-z0-9_]*)+$`)
+)
+
+func (k *checker) reviewers() {
+	for _, name := range inOrder(k, "reviewers", k.c.Reviewers) {
+		k.reviewer("reviewers."+name, k.c.Reviewers[name])
+	}
+	k.cycles()
+}
+
+func (k *checker) reviewer(path string, r Reviewer) {
+	takes := reviewerKeys[r.Kind]
+	for _, key := range takes.required {
+		if !k.written(path + "." + key) {
+			k.fault(path+"."+key, "is missing", "a reviewer of kind "+string(r.Kind)+" needs it", nil)
+		}
+	}
+	for _, key := range []string{
+		"provider", "model", "base_url", "api_key_env", "api_key_file", "plugin", "args", "command", "query", "members",
+	} {
+		if k.written(path+"."+key) && !slices.Contains(takes.required, key) && !slices.Contains(takes.optional, key) {
+			k.fault(path+"."+key, "means nothing to a reviewer of kind "+string(r.Kind),
+				"such a reviewer takes "+list(slices.Concat(takes.required, takes.optional, []string{"timeout_seconds"})), nil)
+		}
+	}
+	if r.Provider != "" && !providerName.MatchString(r.Provider) {
+		k.fault(path+".provider", quoted(r.Provider)+" is no name of a provider", "write it in lower case, as in openai", nil)
+	}
+	if r.BaseURL != "" {
+		k.baseURL(path+".base_url", r.BaseURL)
+	}
+	if r.APIKeyEnv != "" && !variableName.MatchString(r.APIKeyEnv) {
+		k.fault(path+".api_key_env", "is no name of an environment variable", "name the variable that holds the key, not the key", nil)
+	}
+	if r.APIKeyEnv != "" && r.APIKeyFile != "" {
+		k.fault(path+".api_key_file", "stands beside api_key_env", "keep one of the two", nil)
+	}
+	if r.APIKeyFile != "" {
+		k.path(path+".api_key_file", r.APIKeyFile)
+	}
+	if r.Plugin != "" {
+		if _, ok := k.c.Plugins[r.Plugin]; !ok {
+			k.fault(path+".plugin", "no plugin is named "+readable(r.Plugin), k.declared("plugins", inOrder(k, "plugins", k.c.Plugins), r.Plugin), nil)
+		}
+	}
+	if k.written(path + ".command") {
+		k.command(path+".command", r.Command)
+	}
+	if r.Query != "" && !regoPath.MatchString(r.Query) {
+		k.fault(path+".query", quoted(r.Query)+" is no path of a rule", "write it as in data.home.review.verdict", nil)
+	}
+	if k.written(path+".members") && len(r.Members) == 0 {
+		k.fault(path+".members", "is empty", "name at least one reviewer", nil)
+	}
+	for i, member := range r.Members {
+		if _, ok := k.c.Reviewers[member]; !ok {
+			k.fault(fmt.Sprintf("%s.members[%d]", path, i), "no reviewer is named "+readable(member), k.declared("reviewers", inOrder(k, "reviewers", k.c.Reviewers), member), nil)
+		}
+	}
+}
+
+// declared says which entries a section has for a name that is not there.
+func (k *checker) declared(section string, names []string, wanted string) string {
+	if len(names) == 0 {
+		return "declare it below " + section
+	}
+	if meant, ok := nearest(wanted, names); ok {
+		return "did you mean " + meant + "?"
+	}
+	return "declare it below " + section
+}
+
+func (k *checker) baseURL(path, text string) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
+		k.fault(path, "is no web address", "write it as in https://api.example.com/v1", nil)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		// Each is a place where people put a key.
+		k.fault(path, "carries a user, a query or a fragment", "write the address alone; use api_key_env or api_key_file for the key", nil)
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		k.warn(path, "sends the key and the requests over the network unencrypted", "use https")
+	}
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// cycles reports a chain that comes back to itself, once for each chain that
+// closes a circle.
+func (k *checker) cycles() {
+	const open, done = 1, 2
+	state := make(map[string]int, len(k.c.Reviewers))
+	var visit func(name string)
+	visit = func(name string) {
+		state[name] = open
+		for i, member := range k.c.Reviewers[name].Members {
+			switch state[member] {
+			case open:
+				k.fault(fmt.Sprintf("reviewers.%s.members[%d]", name, i), "makes "+member+" ask itself", "remove it from the chain", nil)
+			case 0:
+				visit(member)
+			}
+		}
+		state[name] = done
+	}
+	for _, name := range inOrder(k, "reviewers", k.c.Reviewers) {
+		if state[name] == 0 {
+			visit(name)
+		}
+	}
+}
+
+func (k *checker) command(path string, command []string) {
+	if len(command) == 0 {
+		k.fault(path, "is empty", "write the program and its arguments", nil)
+		return
+	}
+	k.path(path+"[0]", command[0])
+}
+
+var digest = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
+
+func (k *checker) plugins() {
+	for _, name := range inOrder(k, "plugins", k.c.Plugins) {
+		path, plugin := "plugins."+name, k.c.Plugins[name]
+		k.command(path+".command", plugin.Command)
+		if plugin.SHA256 == "" {
+			k.warn(path, "is not pinned", "write the digest of its program as sha256")
+		} else if !digest.MatchString(plugin.SHA256) {
+			k.fault(path+".sha256", "is no SHA-256 digest", fmt.Sprintf("write 64 hexadecimal digits; these are %d characters", len([]rune(plugin.SHA256))), nil)
+		}
+		for i, variable := range plugin.Env {
+			if !variableName.MatchString(variable) {
+				k.fault(fmt.Sprintf("%s.env[%d]", path, i), "is no name of an environment variable", "name the variable alone; its value comes from the environment", nil)
+			}
+		}
+	}
+}
+
+func (k *checker) server() {
+	if k.written("server.socket") {
+		k.path("server.socket", k.c.Server.Socket)
+	}
+	if k.c.Server.HTTP == "" {
+		return
+	}
+	host, port, err := net.SplitHostPort(k.c.Server.HTTP)
+	number, portErr := strconv.ParseUint(port, 10, 16)
+	_, addrErr := netip.ParseAddr(host)
+	switch {
+	case err != nil || portErr != nil || number == 0 || (addrErr != nil && host != "localhost"):
+		k.fault("server.http", quoted(k.c.Server.HTTP)+" is no address and port", "write it as in 127.0.0.1:7340", nil)
+	case !loopback(host):
+		k.warn("server.http", "other machines can reach this address", "use 127.0.0.1 unless that is meant")
+	}
+}
+
+func (k *checker) principals() {
+	p := k.c.Principals
+	for i, name := range p.Owner {
+		path := fmt.Sprintf("principals.owner[%d]", i)
+		if why := principalFault(name); why != "" {
+			k.fault(path, quoted(name)+" is no name of a principal", why, nil)
+		} else if isAgent(name) {
+			k.fault(path, "an agent cannot be an owner", "name a person", nil)
+		}
+		if _, ok := p.Members[name]; ok {
+			k.fault("principals.members."+readable(name), "is an owner too", "list each principal once", nil)
+		}
+	}
+	for _, name := range inOrder(k, "principals.members", p.Members) {
+		if isAgent(name) && p.Members[name] == RoleApprover {
+			k.fault("principals.members."+readable(name), "an agent cannot be an approver", "name a person, or make it an observer", nil)
+		}
+	}
+}
+
+func isAgent(principal string) bool { return strings.HasPrefix(strings.ToLower(principal), "agent:") }
+
+// resolve makes the paths absolute and brings digests into one form. It is for
+// values that have been checked.
+func (k *checker) resolve() {
+	c := k.c
+	abs := func(path *string) {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(c.Dir, *path)
+		} else if *path != "" {
+			*path = filepath.Clean(*path)
+		}
+	}
+	for i := range c.Policy.Paths {
+		abs(&c.Policy.Paths[i])
+	}
+	abs(&c.Policy.Organization.Path)
+	abs(&c.Server.Socket)
+	abs(&c.Ledger.Path)
+	for name, r := range c.Reviewers {
+		abs(&r.APIKeyFile)
+		if len(r.Command) > 0 {
+			abs(&r.Command[0])
+		}
+		c.Reviewers[name] = r
+	}
+	for name, p := range c.Plugins {
+		abs(&p.Command[0])
+		p.SHA256 = strings.ToLower(p.SHA256)
+		c.Plugins[name] = p
+	}
+}
+
+// files checks that what the configuration refers to is there.
+func (k *checker) files() {
+	c := k.c
+	for i, path := range c.Policy.Paths {
+		k.policyFile(fmt.Sprintf("policy.paths[%d]", i), path, ".rego", ".json", ".yaml", ".yml", ".tar.gz")
+	}
+	if c.Policy.Organization.Path != "" {
+		k.policyFile("policy.organization.path", c.Policy.Organization.Path, ".tar.gz")
+	}
+	for _, name := range inOrder(k, "reviewers", c.Reviewers) {
+		r := c.Reviewers[name]
+		if len(r.Command) > 0 {
+			k.program("reviewers."+name+".command[0]", r.Command[0])
+		}
+		if r.APIKeyFile != "" {
+			path := "reviewers." + name + ".api_key_file"
+			if info, ok := k.stat(path, r.APIKeyFile, ""); ok && !info.Mode().IsRegular() {
+				k.fault(path, r.APIKeyFile+" is not a file", "", nil)
+			} else if ok && info.Mode().Perm()&0o077 != 0 {
+				k.warn(path, "others can read "+r.APIKeyFile, "run chmod 600 on it")
+			}
+		}
+	}
+	for _, name := range inOrder(k, "plugins", c.Plugins) {
+		k.program("plugins."+name+".command[0]", c.Plugins[name].Command[0])
+	}
+}
+
+func (k *checker) stat(key, path, hint string) (fs.FileInfo, bool) {
+	info, err := os.Stat(path)
+	if err == nil {
+		return info, true
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		k.fault(key, path+" does not exist", hint, err)
+	} else {
+		k.fault(key, path+" cannot be looked at: "+reason(err), hint, err)
+	}
+	return nil, false
+}
+
+// reason returns what the system said, without the operation and the path.
+func reason(err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}
+
+func (k *checker) policyFile(key, path string, endings ...string) {
+	info, ok := k.stat(key, path, "create it or remove it here")
+	if !ok || info.IsDir() {
+		return
+	}
+	named := slices.ContainsFunc(endings, func(ending string) bool { return strings.HasSuffix(path, ending) })
+	if !info.Mode().IsRegular() || !named {
+		k.fault(key, path+" is not a folder and not a file that ends in "+list(endings), "", nil)
+	}
+}
+
+func (k *checker) program(key, path string) {
+	info, ok := k.stat(key, path, "programs are not looked up in PATH: write the path of this one")
+	switch {
+	case !ok:
+	case !info.Mode().IsRegular():
+		k.fault(key, path+" is not a program", "", nil)
+	case info.Mode().Perm()&0o111 == 0:
+		k.fault(key, path+" is not executable", "run chmod +x on it", nil)
+	case info.Mode().Perm()&0o002 != 0:
+		k.warn(key, "anyone can change "+path, "run chmod o-w on it")
+	}
+}

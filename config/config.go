@@ -1,0 +1,578 @@
+// Package config reads config.yaml, the one file in which a home or a
+// workspace says who answers, where the rules are and what else takes part.
+//
+// A file is decoded strictly: an unknown key, a key written twice, a wrong
+// type, a value out of range and a missing file are errors that name the line
+// and column. Nothing is guessed and no part of a bad file is used.
+//
+// The doc comments of the fields below are the reference: docs/config.md is
+// made from them.
+package config
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+)
+
+// FileName is the name of the configuration file in a home or a workspace.
+const FileName = "config.yaml"
+
+// HarnessRequestLimit is the longest time in seconds for which a harness
+// request can wait, whatever request_timeout_seconds says.
+const HarnessRequestLimit = 600
+
+// Config is one reading of a config.yaml, with the defaults filled in. The
+// paths in it are absolute. It is not changed once it has been returned, so it
+// may be shared between goroutines; callers must not change it either.
+//
+// It marshals to JSON with the keys of the file.
+type Config struct {
+	// Version is the version of the format of this file. It has to be written,
+	// and it is 1.
+	//
+	//	version: 1
+	Version int `json:"version" required:"true" range:"1..1"`
+
+	// Permissions says who answers the calls that no rule decides.
+	Permissions Permissions `json:"permissions"`
+
+	// ApprovalPolicy says what becomes of an agent's own requests for more than
+	// it has. A request that this setting refuses gets an empty grant, which is
+	// not an error, and nobody is asked. It is one of three words, or a mapping
+	// with the single key granular.
+	//
+	//	approval_policy: unless_trusted
+	ApprovalPolicy ApprovalPolicy `json:"approval_policy"`
+
+	// Policy says where the rules are and what they may do.
+	Policy Policy `json:"policy"`
+
+	// Reviewers are what can give a verdict on a call, by name. A name has two
+	// parts, as in acme/risk, made of letters, digits, hyphens and underscores.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: openai, model: small-model, api_key_env: OPENAI_API_KEY}
+	//	  acme/checks: {kind: command, command: [bin/checks, --strict]}
+	Reviewers map[string]Reviewer `json:"reviewers" name:"namespace/name"`
+
+	// Plugins are the programs that take part over the plugin protocol, by name.
+	// A name is made of letters, digits, hyphens and underscores.
+	//
+	//	plugins:
+	//	  acme: {command: [bin/acme-reviewer]}
+	Plugins map[string]Plugin `json:"plugins" name:"name"`
+
+	// Server says where the daemon of this home listens.
+	Server Server `json:"server" home:"true"`
+
+	// Principals says who may answer, and who may only look.
+	Principals Principals `json:"principals" home:"true"`
+
+	// Ledger says where approvals are recorded.
+	Ledger Ledger `json:"ledger" home:"true"`
+
+	// Path is the file that was read, absolute; for defaults the file that was
+	// looked for, and empty where there is none.
+	Path string `json:"-"`
+	// Dir is the folder that relative paths in the file start at: the folder
+	// that holds it.
+	Dir string `json:"-"`
+	// SHA256 is the digest of the bytes that were read, in hexadecimal. It is
+	// empty when nothing was read.
+	SHA256 string `json:"-"`
+
+	file string
+	keys map[string]KeyPos
+}
+
+// Permissions is the permissions section.
+type Permissions struct {
+	// Mode is who answers a call that needs an answer and that no rule decides.
+	//
+	//	permissions: {mode: manual}
+	Mode Mode `json:"mode"`
+
+	// HarnessMode is who answers what a harness such as Codex asks on its own
+	// account.
+	//
+	//	permissions: {harness_mode: auto_allow}
+	HarnessMode HarnessMode `json:"harness_mode"`
+
+	// ReviewerModel is the name, below reviewers, of the reviewer that
+	// model_review asks. While no reviewer has that name, people are asked.
+	//
+	//	permissions: {reviewer_model: acme/risk}
+	ReviewerModel string `json:"reviewer_model"`
+
+	// ReviewTimeoutSeconds is how long a reviewer may take. Past it a person is
+	// asked.
+	//
+	//	permissions: {review_timeout_seconds: 20}
+	ReviewTimeoutSeconds int `json:"review_timeout_seconds" range:"1..600"`
+
+	// RequestTimeoutSeconds is how long a request waits for its answer. Past it
+	// the request expires, which is not permission. What a harness asks waits at
+	// most 600 seconds, even where this is longer.
+	//
+	//	permissions: {request_timeout_seconds: 300}
+	RequestTimeoutSeconds int `json:"request_timeout_seconds" range:"1..86400"`
+
+	// ReadOnlyCommands is what becomes of a local command that certainly does
+	// nothing but read.
+	//
+	//	permissions: {read_only_commands: skip}
+	ReadOnlyCommands ReadOnlyCommands `json:"read_only_commands"`
+
+	// TrustedMCPServers are the MCP servers whose hints about their own tools
+	// are believed. A hint of any other server may make a tool count as more
+	// dangerous, never as less. Each server is named in full.
+	//
+	//	permissions: {trusted_mcp_servers: [docs, tickets]}
+	TrustedMCPServers []string `json:"trusted_mcp_servers" unique:"true"`
+}
+
+// Mode is who answers a call that no rule decides.
+type Mode string
+
+// The modes.
+const (
+	// ModeManual asks a person.
+	ModeManual Mode = "manual"
+	// ModeAutoAllow allows the call. It never takes effect unless it is written
+	// out, and it is for native hosts only: a harness goes by harness_mode.
+	ModeAutoAllow Mode = "auto_allow"
+	// ModeModelReview asks the reviewer named by reviewer_model, and a person
+	// where the reviewer is unsure, late, broken or not configured.
+	ModeModelReview Mode = "model_review"
+)
+
+func (Mode) values() []string {
+	return []string{string(ModeManual), string(ModeAutoAllow), string(ModeModelReview)}
+}
+
+// HarnessMode is who answers what a harness asks on its own account.
+type HarnessMode string
+
+// The harness modes.
+const (
+	// HarnessManual asks a person.
+	HarnessManual HarnessMode = "manual"
+	// HarnessAutoAllow accepts, or grants the permissions that were requested for
+	// the turn: never for the session, never as a lasting rule, and never a
+	// request that is not understood.
+	HarnessAutoAllow HarnessMode = "auto_allow"
+)
+
+func (HarnessMode) values() []string {
+	return []string{string(HarnessManual), string(HarnessAutoAllow)}
+}
+
+// ReadOnlyCommands is what becomes of a command that certainly only reads.
+type ReadOnlyCommands string
+
+// The answers for read-only commands.
+const (
+	// ReadOnlyAsk treats it like any other command.
+	ReadOnlyAsk ReadOnlyCommands = "ask"
+	// ReadOnlySkip lets it run without an answer and without a record, unless a
+	// rule says otherwise.
+	ReadOnlySkip ReadOnlyCommands = "skip"
+)
+
+func (ReadOnlyCommands) values() []string {
+	return []string{string(ReadOnlyAsk), string(ReadOnlySkip)}
+}
+
+// ApprovalPolicy is either one of the names or granular. Exactly one of its
+// two fields is set.
+type ApprovalPolicy struct {
+	// Name is the policy that was named, and empty where Granular is set.
+	Name ApprovalName `json:"-" text:"true"`
+
+	// Granular answers each kind of request by itself. A kind that is not
+	// written is false: it is refused and nobody is asked. At least one kind has
+	// to be written.
+	//
+	//	approval_policy:
+	//	  granular: {request_permissions: true, mcp_elicitations: true}
+	Granular *Granular `json:"granular" required:"true"`
+}
+
+// MarshalJSON writes the policy as it stands in a config.yaml: a word, or an
+// object with the key granular.
+func (p ApprovalPolicy) MarshalJSON() ([]byte, error) {
+	if p.Granular == nil {
+		return json.Marshal(p.Name)
+	}
+	return json.Marshal(map[string]*Granular{"granular": p.Granular})
+}
+
+// ApprovalName is an approval policy that a single word names.
+type ApprovalName string
+
+// The named approval policies.
+const (
+	// ApprovalNever refuses every request.
+	ApprovalNever ApprovalName = "never"
+	// ApprovalOnRequest sends each request to whoever answers.
+	ApprovalOnRequest ApprovalName = "on_request"
+	// ApprovalUnlessTrusted does the same, and has the harness ask about every
+	// command that it does not know to be safe.
+	ApprovalUnlessTrusted ApprovalName = "unless_trusted"
+)
+
+func (ApprovalName) values() []string {
+	return []string{string(ApprovalNever), string(ApprovalOnRequest), string(ApprovalUnlessTrusted)}
+}
+
+// Granular says kind by kind whether a request may be asked at all.
+type Granular struct {
+	// SandboxApproval lets a command ask to run outside its sandbox.
+	//
+	//	approval_policy: {granular: {sandbox_approval: true}}
+	SandboxApproval bool `json:"sandbox_approval"`
+	// Rules lets a request be asked that a rule of the harness calls for.
+	//
+	//	approval_policy: {granular: {rules: true}}
+	Rules bool `json:"rules"`
+	// MCPElicitations lets an MCP server ask for input or for approval.
+	//
+	//	approval_policy: {granular: {mcp_elicitations: true}}
+	MCPElicitations bool `json:"mcp_elicitations"`
+	// RequestPermissions lets an agent ask for more permissions with
+	// request_permissions.
+	//
+	//	approval_policy: {granular: {request_permissions: true}}
+	RequestPermissions bool `json:"request_permissions"`
+	// SkillApproval lets a skill ask before it runs what it brings along.
+	//
+	//	approval_policy: {granular: {skill_approval: true}}
+	SkillApproval bool `json:"skill_approval"`
+}
+
+// Policy is the policy section.
+type Policy struct {
+	// Paths are this file's own rules and data: folders, Rego files, JSON and
+	// YAML data files, and bundles that end in .tar.gz. Each of them has to
+	// exist. An empty list means that there are none.
+	//
+	//	policy: {paths: [policies, shared/rules.tar.gz]}
+	Paths []string `json:"paths" default:"[policies], if there is such a folder" unique:"true"`
+
+	// Organization is the layer of rules above all others.
+	Organization Organization `json:"organization"`
+
+	// EvaluationTimeoutMS is how long the rules may take over one call, in
+	// milliseconds. Past it a person is asked.
+	//
+	//	policy: {evaluation_timeout_ms: 250}
+	EvaluationTimeoutMS int `json:"evaluation_timeout_ms" range:"1..10000"`
+
+	// TestBeforeLoad makes changed rules take effect only when the tests beside
+	// them pass.
+	//
+	//	policy: {test_before_load: true}
+	TestBeforeLoad bool `json:"test_before_load"`
+
+	// ConfirmLoosening makes a change that loosens anything wait until the owner
+	// has confirmed it. What tightens takes effect at once.
+	//
+	//	policy: {confirm_loosening: true}
+	ConfirmLoosening bool `json:"confirm_loosening"`
+
+	// Capabilities opens, on purpose, what rules cannot do otherwise.
+	Capabilities Capabilities `json:"capabilities"`
+}
+
+// Organization is the policy.organization section.
+type Organization struct {
+	// Path is the folder or the bundle (.tar.gz) that holds the organization's
+	// rules. It has to exist: a missing organization is never taken for one
+	// without rules.
+	//
+	//	policy: {organization: {path: /etc/regent/policy}}
+	Path string `json:"path" required:"true"`
+}
+
+// Capabilities is the policy.capabilities section.
+type Capabilities struct {
+	// AllowBuiltins are built-in functions of Rego that are closed unless they
+	// are named here, such as http.send and opa.runtime.
+	//
+	//	policy: {capabilities: {allow_builtins: [http.send], allow_net: [policy.example.com]}}
+	AllowBuiltins []string `json:"allow_builtins" unique:"true"`
+
+	// AllowNet are the hosts that an opened function may reach, by name or by
+	// address, without scheme and port. No other host is reached: an empty list
+	// means none.
+	//
+	//	policy: {capabilities: {allow_builtins: [http.send], allow_net: [10.0.0.7]}}
+	AllowNet []string `json:"allow_net" unique:"true"`
+}
+
+// Reviewer is one entry of the reviewers section. Which keys it takes depends
+// on its kind; any other key is an error.
+type Reviewer struct {
+	// Kind is what gives the verdict.
+	//
+	//	reviewers:
+	//	  home/rules: {kind: rego, query: data.home.review.verdict}
+	Kind ReviewerKind `json:"kind" required:"true"`
+
+	// Provider is whose interface the model is reached by. Kind model needs it.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: anthropic, model: small-model}
+	Provider string `json:"provider,omitempty"`
+
+	// Model is the provider's name of the model. Kind model needs it.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: openai, model: small-model}
+	Model string `json:"model,omitempty"`
+
+	// BaseURL is where the provider's interface is reached when it is not at its
+	// usual place. Kind model may have it. It carries no user name and no
+	// password.
+	//
+	//	reviewers:
+	//	  local/model: {kind: model, provider: openai, model: small-model, base_url: "http://127.0.0.1:8080/v1"}
+	BaseURL string `json:"base_url,omitempty" secret:"true"`
+
+	// APIKeyEnv is the name of the environment variable that holds the key. Kind
+	// model may have it. The key itself never stands in this file.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: openai, model: small-model, api_key_env: OPENAI_API_KEY}
+	APIKeyEnv string `json:"api_key_env,omitempty" secret:"true"`
+
+	// APIKeyFile is the file that holds the key, in place of api_key_env. It has
+	// to exist and should be readable by its owner alone.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: openai, model: small-model, api_key_file: secrets/key}
+	APIKeyFile string `json:"api_key_file,omitempty" secret:"true"`
+
+	// Plugin is the plugin, by its name below plugins, that gives the verdict.
+	// Kind plugin needs it.
+	//
+	//	plugins: {acme: {command: [bin/acme-reviewer]}}
+	//	reviewers: {acme/risk: {kind: plugin, plugin: acme}}
+	Plugin string `json:"plugin,omitempty"`
+
+	// Args are handed to the plugin as they are. Kind plugin may have them.
+	// Names and values are text; values such as 5 and true go in quotes.
+	//
+	//	plugins: {acme: {command: [bin/acme-reviewer]}}
+	//	reviewers: {acme/risk: {kind: plugin, plugin: acme, args: {threshold: "5"}}}
+	Args map[string]string `json:"args,omitempty" name:"name"`
+
+	// Command is the program that gives the verdict, and its arguments. Kind
+	// command needs it. The program is a path and has to be executable; it is not
+	// looked up in PATH, and no shell takes part.
+	//
+	//	reviewers:
+	//	  acme/checks: {kind: command, command: [bin/checks, --strict]}
+	Command []string `json:"command,omitempty"`
+
+	// Query is the rule that gives the verdict, as a path that starts with data.
+	// Kind rego needs it.
+	//
+	//	reviewers:
+	//	  home/rules: {kind: rego, query: data.home.review.verdict}
+	Query string `json:"query,omitempty"`
+
+	// Members are the reviewers of this file that are asked one after the other.
+	// Kind chain needs them. A chain may name another chain, but not itself.
+	//
+	//	reviewers:
+	//	  home/rules: {kind: rego, query: data.home.review.verdict}
+	//	  acme/checks: {kind: command, command: [bin/checks]}
+	//	  acme/both: {kind: chain, members: [home/rules, acme/checks]}
+	Members []string `json:"members,omitempty" unique:"true"`
+
+	// TimeoutSeconds is how long this reviewer may take. Any kind may have it. It
+	// is 0 where it is not written.
+	//
+	//	reviewers:
+	//	  acme/checks: {kind: command, command: [bin/checks], timeout_seconds: 5}
+	TimeoutSeconds int `json:"timeout_seconds,omitempty" range:"1..600" default:"permissions.review_timeout_seconds"`
+}
+
+// ReviewerKind is what gives a reviewer's verdict.
+type ReviewerKind string
+
+// The kinds of reviewer.
+const (
+	// ReviewerModel is a language model that is asked once, without tools.
+	ReviewerModel ReviewerKind = "model"
+	// ReviewerPlugin is one of the plugins.
+	ReviewerPlugin ReviewerKind = "plugin"
+	// ReviewerCommand is a program that is started for each verdict.
+	ReviewerCommand ReviewerKind = "command"
+	// ReviewerRego is a rule.
+	ReviewerRego ReviewerKind = "rego"
+	// ReviewerChain is several reviewers, asked one after the other.
+	ReviewerChain ReviewerKind = "chain"
+)
+
+func (ReviewerKind) values() []string {
+	return []string{
+		string(ReviewerModel), string(ReviewerPlugin), string(ReviewerCommand),
+		string(ReviewerRego), string(ReviewerChain),
+	}
+}
+
+// Plugin is one entry of the plugins section.
+type Plugin struct {
+	// Command is the plugin's program and its arguments. The program is a path
+	// and has to be executable; it is not looked up in PATH.
+	//
+	//	plugins: {acme: {command: [bin/acme-reviewer, --verbose]}}
+	Command []string `json:"command" required:"true"`
+
+	// SHA256 pins the program: 64 hexadecimal digits, the digest of the file. A
+	// program that has another digest is not started. Digits alone need quotes.
+	//
+	//	plugins:
+	//	  acme:
+	//	    command: [bin/acme-reviewer]
+	//	    sha256: "6b51d431df5d7f141cbececcf79edf3dd861c3b4069f0b11661a3eefacbba918"
+	SHA256 string `json:"sha256,omitempty"`
+
+	// Env are the environment variables, by name, that the plugin sees. It sees
+	// no others.
+	//
+	//	plugins: {acme: {command: [bin/acme-reviewer], env: [HTTPS_PROXY]}}
+	Env []string `json:"env,omitempty" unique:"true"`
+}
+
+// Server is the server section.
+type Server struct {
+	// Socket is the Unix socket that the daemon listens on.
+	//
+	//	server: {socket: runtime/regent.sock}
+	Socket string `json:"socket"`
+
+	// HTTP is the address and port that the daemon listens on for the console
+	// and the HTTP interface. Where it is not written the daemon listens on the
+	// socket alone. An address that other machines reach is taken with a warning.
+	//
+	//	server: {http: "127.0.0.1:7340"}
+	HTTP string `json:"http,omitempty"`
+}
+
+// Principals is the principals section.
+type Principals struct {
+	// Owner are the principals that this home belongs to. They may answer
+	// requests, confirm what loosens and trust a workspace. An agent cannot be
+	// one.
+	//
+	//	principals: {owner: ["user:sam"]}
+	Owner []string `json:"owner" unique:"true"`
+
+	// Members are the other principals, each with a role. An agent can be no
+	// approver.
+	//
+	//	principals: {members: {"user:kim": approver, "user:lee": observer}}
+	Members map[string]Role `json:"members" name:"principal"`
+
+	// StepUp makes an answer that allows something count only with fresh proof
+	// of who gave it.
+	//
+	//	principals: {owner: ["user:sam"], step_up: true}
+	StepUp bool `json:"step_up"`
+}
+
+// Role is what a member may do.
+type Role string
+
+// The roles.
+const (
+	// RoleApprover sees requests and answers them.
+	RoleApprover Role = "approver"
+	// RoleObserver sees requests and answers none.
+	RoleObserver Role = "observer"
+)
+
+func (Role) values() []string { return []string{string(RoleApprover), string(RoleObserver)} }
+
+// Ledger is the ledger section.
+type Ledger struct {
+	// Driver is the kind of store.
+	//
+	//	ledger: {driver: sqlite}
+	Driver LedgerDriver `json:"driver"`
+
+	// Path is the database file. It is created when it is first needed.
+	//
+	//	ledger: {path: runtime/runtime.db}
+	Path string `json:"path"`
+}
+
+// LedgerDriver is a kind of ledger store.
+type LedgerDriver string
+
+// LedgerSQLite keeps the ledger in one file on this machine.
+const LedgerSQLite LedgerDriver = "sqlite"
+
+func (LedgerDriver) values() []string { return []string{string(LedgerSQLite)} }
+
+// Default returns the configuration of a home or a workspace whose file says
+// nothing, with paths below dir. An empty dir leaves the paths relative. It
+// looks at no file, so its Policy.Paths is empty; LoadHome and Load fill that
+// in where there is a folder of policies.
+func Default(dir string) *Config {
+	return &Config{
+		Version: 1,
+		Permissions: Permissions{
+			Mode:                  ModeModelReview,
+			HarnessMode:           HarnessManual,
+			ReviewerModel:         "default/reviewer",
+			ReviewTimeoutSeconds:  30,
+			RequestTimeoutSeconds: 600,
+			ReadOnlyCommands:      ReadOnlyAsk,
+		},
+		ApprovalPolicy: ApprovalPolicy{Name: ApprovalOnRequest},
+		Policy:         Policy{EvaluationTimeoutMS: 100},
+		Server:         Server{Socket: filepath.Join(dir, "runtime", "regent.sock")},
+		Ledger:         Ledger{Driver: LedgerSQLite, Path: filepath.Join(dir, "runtime", "runtime.db")},
+		Dir:            dir,
+	}
+}
+
+// KeyPos is where a key stands in the file. Line and Column count from 1, in
+// characters.
+type KeyPos struct {
+	// Path is the key with those it stands below, as in permissions.mode,
+	// reviewers.acme/risk.kind and policy.paths[0].
+	Path   string `json:"path"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+}
+
+// Pos returns where the key at path is written, and false where it is not and
+// its value is the default. Keys inherited from another file are not written.
+func (c *Config) Pos(path string) (KeyPos, bool) {
+	pos, ok := c.keys[path]
+	return pos, ok
+}
+
+// homeSections are the sections that only the file of a home may hold. A test
+// keeps them equal to the fields that say so.
+var homeSections = []string{"server", "principals", "ledger"}
+
+// HomeOnly returns the keys of this file that only the file of a home may
+// hold, in the order of the file. A workspace's file with any of them has
+// claimed what is not its to say.
+func (c *Config) HomeOnly() []KeyPos {
+	var found []KeyPos
+	for _, key := range homeSections {
+		if pos, ok := c.keys[key]; ok {
+			found = append(found, pos)
+		}
+	}
+	slices.SortFunc(found, byPosition)
+	return found
+}
