@@ -41,6 +41,10 @@ type Call struct {
 	// MCP says that an MCP server offers the tool, or that its name, which is
 	// not listed, has the form of such a tool.
 	MCP bool `json:"mcp"`
+	// Plain says that the entry's word is the whole truth: every argument was
+	// understood, none raises anything, and no path or address goes beyond the
+	// effects that the entry has.
+	Plain bool `json:"plain"`
 	// Annotations are the hints of the MCP server.
 	Annotations *approval.Annotations `json:"annotations,omitempty"`
 	// Commands are what a shell parser must judge next.
@@ -98,8 +102,23 @@ func (c *Catalog) Call(r *approval.Request) Call {
 		call = c.tool(from, t.Name, t.Server, mcp, t.Arguments)
 	}
 	call.kind(r)
+	if r.Kind == approval.KindTool || r.Kind == approval.KindCommand {
+		call.Plain = c.plain(&call)
+	}
 	call.fill()
 	return call
+}
+
+func (c *Catalog) plain(call *Call) bool {
+	if !call.Listed || len(call.Problems) > 0 || len(call.Raised) > 0 || len(call.Inner) > 0 {
+		return false
+	}
+	entry := c.tables[call.Harness].tools[call.Key]
+	if call.Variant != "" {
+		entry = entry.Variants[call.Variant]
+	}
+	beyond := func(touched int, e Effect) bool { return touched > 0 && !slices.Contains(entry.Effects, e) }
+	return !beyond(len(call.Reads), Read) && !beyond(len(call.Writes), Write) && !beyond(len(call.URLs)+len(call.Hosts), Network)
 }
 
 // origin is where a call comes from; depth counts the calls around it.

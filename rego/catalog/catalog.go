@@ -5,6 +5,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -189,7 +190,7 @@ func (c *Catalog) Value() map[string]any {
 	for harness, t := range c.tables {
 		tools := make(map[string]any, len(t.tools))
 		for name, tool := range t.tools {
-			tools[name] = tool.value()
+			tools[name] = tool.value(name)
 		}
 		out[harness] = tools
 	}
@@ -197,30 +198,52 @@ func (c *Catalog) Value() map[string]any {
 }
 
 // value holds what rules need and no more: with many tools the store is large.
-func (t Tool) value() map[string]any {
-	out := map[string]any{"effects": effectList(t.Effects), "external": string(t.External)}
+// The answers for a plain call (see Call.Plain) are made here, so that the most
+// frequent decision is one look-up: alone for a call without commands, run for
+// one whose commands speak for themselves.
+func (t Tool) value(name string) map[string]any {
+	out := map[string]any{
+		"effects": effectList(t.Effects), "external": string(t.External),
+		"alone": t.answer(name, t.Effects, t.External != No, false),
+	}
 	raises := map[string]any{}
-	for name, a := range t.Arguments {
-		if a.Role != Raise {
-			continue
+	for arg, a := range t.Arguments {
+		switch a.Role {
+		case CommandText, Argv, Commands:
+			own := slices.DeleteFunc(slices.Clone(t.Effects), func(e Effect) bool { return e == Process })
+			out["run"] = t.answer(name, own, t.External == Yes, true)
+		case Raise:
+			raised := map[string]any{"effects": effectList(a.Effects)}
+			if a.External == Yes {
+				raised["external"] = true
+			}
+			raises[arg] = raised
 		}
-		raised := map[string]any{"effects": effectList(a.Effects)}
-		if a.External == Yes {
-			raised["external"] = true
-		}
-		raises[name] = raised
 	}
 	if len(raises) > 0 {
 		out["raises"] = raises
 	}
 	if len(t.Variants) > 0 {
 		variants := make(map[string]any, len(t.Variants))
-		for name, v := range t.Variants {
-			variants[name] = v.value()
+		for v, part := range t.Variants {
+			variants[v] = part.value(name)
 		}
 		out["variants"] = variants
 	}
 	return out
+}
+
+// answer has the shape of data.regent.tools.call.
+func (t Tool) answer(name string, effects []Effect, external, command bool) map[string]any {
+	why := []any{}
+	if len(effects) > 1 || len(effects) == 1 && effects[0] != Read {
+		words := make([]string, len(effects))
+		for i, e := range effects {
+			words[i] = string(e)
+		}
+		why = append(why, name+": "+strings.Join(words, ", "))
+	}
+	return map[string]any{"effects": effectList(effects), "external": external, "command": command, "why": why}
 }
 
 func effectList(effects []Effect) []any {

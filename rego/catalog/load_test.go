@@ -216,14 +216,22 @@ tools:
 	if err != nil {
 		t.Fatal(err)
 	}
+	answer := func(external, command bool, why []any, effects ...any) map[string]any {
+		return map[string]any{"effects": effects, "external": external, "command": command, "why": why}
+	}
 	want := map[string]any{"lab": map[string]any{
 		"run": map[string]any{
 			"effects": []any{"process"}, "external": "possible",
 			"raises": map[string]any{"background": map[string]any{"effects": []any{"network", "process"}, "external": true}},
+			"alone":  answer(true, false, []any{"run: process"}, "process"),
+			"run":    answer(false, true, []any{}, []any{}...),
 		},
 		"edit": map[string]any{
 			"effects": []any{"read", "write"}, "external": "false",
-			"variants": map[string]any{"view": map[string]any{"effects": []any{"read"}, "external": "false"}},
+			"alone": answer(false, false, []any{"edit: read, write"}, "read", "write"),
+			"variants": map[string]any{"view": map[string]any{
+				"effects": []any{"read"}, "external": "false", "alone": answer(false, false, []any{}, "read"),
+			}},
 		},
 	}}
 	if diff := cmp.Diff(want, c.Value()); diff != "" {

@@ -25,7 +25,18 @@ default call := {
 	"why": ["there are no facts about the tool"],
 }
 
-call := {
+# The first two are what most calls need, and no more than a look-up.
+call := _entry(input.facts.tool).run if {
+	input.facts.tool.plain
+	input.facts.tool.commands[0]
+} else := _entry(input.facts.tool).alone if {
+	input.facts.tool.plain
+} else := {"effects": [], "external": false, "command": true, "why": []} if {
+	input.request.kind == "command"
+	not input.request.tool
+	count(input.facts.tool.commands) > 0
+	count(input.facts.tool.problems) == 0
+} else := {
 	"effects": sort(union({part.effects | some part in parts}) | _around),
 	"external": _leaves(parts),
 	"command": count(input.facts.tool.commands) > 0,
@@ -89,7 +100,7 @@ _entry(one) := table[one.harness][one.key] if {
 _listed(one, entry) := {
 	"effects": (effects | {e | some name in one.raised; some e in _raise(entry, name).effects}),
 	"external": _outside(one, entry),
-	"why": (_because(one, effects) | {sprintf("argument %s of %s", [name, one.tool]) | some name in one.raised}),
+	"why": (_because(one, effects) | {_raised_why(one, entry, name) | some name in one.raised}),
 } if {
 	effects := _own(one, entry)
 }
@@ -105,9 +116,13 @@ _understood(one) if {
 	count(one.problems) == 0
 }
 
-_because(one, effects) := {sprintf("%s: %s", [one.tool, concat(", ", sort(effects))])} if {
+_because(one, effects) := {sprintf("%s: %s", [one.key, concat(", ", sort(effects))])} if {
 	effects - {"read"} != set()
 } else := set()
+
+_raised_why(one, entry, name) := sprintf("argument %s of %s: %s", [name, one.key, concat(", ", effects)]) if {
+	effects := _raise(entry, name).effects
+}
 
 default _outside(_, _) := true
 
