@@ -351,6 +351,9 @@ func (d *decoder) number(pos KeyPos, n *yaml.Node, v reflect.Value, tag reflect.
 	low, high := bounds(tag)
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
 		hint := fmt.Sprintf("write a number from %d to %d", low, high)
+		if low == high {
+			hint = fmt.Sprintf("write %d", low)
+		}
 		if n.Kind == yaml.ScalarNode {
 			if plainNumber.MatchString(n.Value) && n.Tag == "!!str" {
 				hint = "remove the quotes"

@@ -105,6 +105,11 @@ func nearest(written string, candidates []string) (string, bool) {
 	if short == "untrusted" && slices.Contains(candidates, string(ApprovalUnlessTrusted)) {
 		return string(ApprovalUnlessTrusted), true // the older name of the same thing
 	}
+	if holding := slices.DeleteFunc(slices.Clone(candidates), func(candidate string) bool {
+		return !strings.Contains(reduce(candidate), short)
+	}); len(short) >= 4 && len(holding) == 1 {
+		return holding[0], true
+	}
 	best, least := "", max(1, len(short)/3)+1
 	for _, candidate := range candidates {
 		if d := distance(short, reduce(candidate)); d < least {

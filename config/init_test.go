@@ -115,6 +115,16 @@ func TestInitDoesNotLeaveTheFolder(t *testing.T) {
 	}
 }
 
+func TestInitRemovesWhatItWroteWhenItFails(t *testing.T) {
+	dir := tree(t, map[string]string{"policies": "-> nowhere"})
+	if files, err := config.Init(dir); err == nil {
+		t.Fatalf("Init = %v, want an error", files)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "config.yaml")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("config.yaml was left behind: %v", err)
+	}
+}
+
 func TestInitAddsToAFolderWithOtherFiles(t *testing.T) {
 	dir := tree(t, map[string]string{"policies/mine.rego": "package rules.mine", "README": ""})
 	if _, err := config.Init(dir); err != nil {

@@ -134,6 +134,12 @@ func TestLooser(t *testing.T) {
 	}
 }
 
+func TestLooserLeavesTheRulesOfAnotherFileAlone(t *testing.T) {
+	if got := config.Looser(home(t, "policy: {paths: [/r/a]}"), workspace(t, "policy: {paths: [/r/b]}")); len(got) != 0 {
+		t.Errorf("Looser = %v, want nothing: rules of two files stand beside each other", got)
+	}
+}
+
 func TestLooserSaysWhere(t *testing.T) {
 	before := home(t, "")
 	after := home(t, "permissions:\n  mode: auto_allow\n")

@@ -128,6 +128,9 @@ func TestLoadWarnsOfFilesOthersReach(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "bin/check"), 0o777); err != nil { //nolint:gosec // the mode is what is tested
 		t.Fatal(err)
 	}
+	if err := os.Chmod(filepath.Join(dir, "key"), 0o640); err != nil {
+		t.Fatal(err)
+	}
 	_, warnings, err := config.Load(filepath.Join(dir, "config.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -248,6 +248,7 @@ var parseErrors = []struct{ name, text, want string }{
 	// Keys.
 	{"an unknown key is refused", "version: 1\nextra: 1\n", `config.yaml:2:1: extra: unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, server, principals, ledger`},
 	{"a misspelt key is guessed", "version: 1\npermisions: {mode: manual}\n", `config.yaml:2:1: permisions: unknown key; did you mean permissions?`},
+	{"swapped letters are guessed", "version: 1\npermissions:\n  mdoe: manual\n", `config.yaml:3:3: permissions.mdoe: unknown key; did you mean mode?`},
 	{"a key in another spelling is guessed", "version: 1\npermissions:\n  harnessMode: manual\n", `config.yaml:3:3: permissions.harnessMode: unknown key; did you mean harness_mode?`},
 	{"a key in the wrong place is sent to the right one", "version: 1\nread_only_commands: ask\n", `config.yaml:2:1: read_only_commands: unknown key; read_only_commands belongs below permissions`},
 	{"a key below the wrong section is sent to the top", "version: 1\npermissions:\n  approval_policy: never\n", `config.yaml:3:3: permissions.approval_policy: unknown key; approval_policy belongs at the top of the file`},
@@ -258,18 +259,29 @@ var parseErrors = []struct{ name, text, want string }{
 	{"null is no value", "version: 1\npolicy: {paths: ~}\n", `config.yaml:2:10: policy.paths: has no value; give it one or remove the key`},
 	{"a key that would break the message is quoted", "version: 1\n\"a\\nb\": 1\n", `config.yaml:2:1: "a\nb": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, server, principals, ledger`},
 
+	{"part of a key is enough to guess it", "version: 1\npermissions: {harness: manual}\n", `config.yaml:2:15: permissions.harness: unknown key; did you mean harness_mode?`},
+	{"a long key is cut short", "version: 1\n" + strings.Repeat("k", 80) + ": 1\n", `config.yaml:2:1: "` + strings.Repeat("k", 60) + `…": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, server, principals, ledger`},
+	{"a name is not endless", "version: 1\nplugins: {" + strings.Repeat("k", 129) + ": {command: [x]}}\n", `config.yaml:2:11: plugins."` + strings.Repeat("k", 60) + `…": is no name to use here; use at most 128 characters`},
+	{"a principal's name has no spaces", "version: 1\nprincipals: {members: {user sam: observer}}\n", `config.yaml:2:24: principals.members."user sam": is no name to use here; a principal's name holds no spaces, as in user:sam`},
+	{"an alias is no key", "version: 1\nplugins: {a: &x {command: [y]}, *x : z}\n", `config.yaml:2:11: plugins.a: anchors are not allowed; remove &x`},
+
 	// Types.
 	{"a section is a mapping", "version: 1\npermissions: manual\n", `config.yaml:2:1: permissions: wants a mapping of keys to values, not the text "manual"`},
 	{"a section is no list", "version: 1\npermissions:\n  - mode: manual\n", `config.yaml:2:1: permissions: wants a mapping of keys to values, not a list`},
 	{"a list is no text", "version: 1\npolicy: {paths: policies}\n", `config.yaml:2:10: policy.paths: wants a list of text, not the text "policies"; write [policies]`},
 	{"an item is text", "version: 1\npolicy:\n  paths:\n    - policies\n    - 7\n", `config.yaml:5:7: policy.paths[1]: wants text, not the number 7; put it in quotes`},
+	{"text is no date", "version: 1\nledger: {path: 2026-01-31}\n", `config.yaml:2:10: ledger.path: wants text, not the date 2026-01-31; put it in quotes`},
+	{"a word is no list", "version: 1\npermissions: {mode: [manual]}\n", `config.yaml:2:15: permissions.mode: wants a word, not a list; use one of manual, auto_allow, model_review`},
+	{"a number is no list", "version: [1]\n", `config.yaml:1:1: version: wants a whole number, not a list; write 1`},
+	{"a truth value is no mapping", "version: 1\npolicy: {test_before_load: {}}\n", `config.yaml:2:10: policy.test_before_load: wants true or false, not a mapping`},
+	{"text is not endless", "version: 1\nledger: {path: " + strings.Repeat("x", 4097) + "}\n", `config.yaml:2:10: ledger.path: is longer than 4096 bytes`},
 	{"text is no list", "version: 1\nledger: {path: [x]}\n", `config.yaml:2:10: ledger.path: wants text, not a list`},
 	{"text is not empty", "version: 1\npolicy: {organization: {path: ' '}}\n", `config.yaml:2:25: policy.organization.path: is empty; give it a value or remove it`},
 	{"text shows what it holds", "version: 1\nledger: {path: \"a\\0b\"}\n", `config.yaml:2:10: ledger.path: holds the character U+0000; leave out what cannot be seen`},
 	{"text does not change direction", "version: 1\nledger: {path: \"a\\u202eb\"}\n", `config.yaml:2:10: ledger.path: holds the character U+202E; leave out what cannot be seen`},
 	{"a digest of digits is text", "version: 1\nplugins:\n  a:\n    command: [x]\n    sha256: 1234567890123456789012345678901234567890123456789012345678901234\n", `config.yaml:5:5: plugins.a.sha256: wants text, not the number "123456789012345678901234567890123456789012345678901234567890…"; put it in quotes`},
 	{"a number is no text", "version: \"1\"\n", `config.yaml:1:1: version: wants a whole number, not the text "1"; remove the quotes`},
-	{"a number is whole", "version: 1.0\n", `config.yaml:1:1: version: wants a whole number, not the number 1.0; write a number from 1 to 1`},
+	{"a number is whole", "version: 1.0\n", `config.yaml:1:1: version: wants a whole number, not the number 1.0; write 1`},
 	{"a number has no unit", "version: 1\npermissions: {review_timeout_seconds: 30s}\n", `config.yaml:2:15: permissions.review_timeout_seconds: wants a whole number, not the text "30s"; write the number alone: the key names the unit`},
 	{"a leading zero is not octal", "version: 1\npermissions: {review_timeout_seconds: 010}\n", `config.yaml:2:15: permissions.review_timeout_seconds: "010" is not written as a plain decimal number; use the digits 0 to 9 alone, without leading zeros`},
 	{"numbers are decimal", "version: 1\npermissions: {review_timeout_seconds: 0x10}\n", `config.yaml:2:15: permissions.review_timeout_seconds: "0x10" is not written as a plain decimal number; use the digits 0 to 9 alone, without leading zeros`},
@@ -333,6 +345,7 @@ var parseErrors = []struct{ name, text, want string }{
 	{"a provider goes by name", "version: 1\nreviewers:\n  a/b: {kind: model, provider: Open AI, model: m}\n", `config.yaml:3:22: reviewers.a/b.provider: "Open AI" is no name of a provider; write it in lower case, as in openai`},
 	{"an address has a scheme", "version: 1\nreviewers:\n  a/b: {kind: model, provider: openai, model: m, base_url: api.example.com}\n", `config.yaml:3:50: reviewers.a/b.base_url: is no web address; write it as in https://api.example.com/v1`},
 	{"an address carries no password, and it is not repeated", "version: 1\nreviewers:\n  a/b: {kind: model, provider: openai, model: m, base_url: \"https://sam:hunter2@x.example.com\"}\n", `config.yaml:3:50: reviewers.a/b.base_url: carries a user, a query or a fragment; write the address alone; use api_key_env or api_key_file for the key`},
+	{"an address carries no key, and it is not repeated", "version: 1\nreviewers:\n  a/b: {kind: model, provider: openai, model: m, base_url: \"https://x.example.com?key=hunter2\"}\n", `config.yaml:3:50: reviewers.a/b.base_url: carries a user, a query or a fragment; write the address alone; use api_key_env or api_key_file for the key`},
 	{"a key is named, and not repeated", "version: 1\nreviewers:\n  a/b: {kind: model, provider: openai, model: m, api_key_env: sk-hunter2}\n", `config.yaml:3:50: reviewers.a/b.api_key_env: is no name of an environment variable; name the variable that holds the key, not the key`},
 	{"a key of digits is not repeated either", "version: 1\nreviewers:\n  a/b: {kind: model, provider: openai, model: m, api_key_env: 123456}\n", `config.yaml:3:50: reviewers.a/b.api_key_env: wants text, not a value of another type; put it in quotes`},
 	{"no key stands in the file", "version: 1\nreviewers:\n  a/b: {kind: model, provider: openai, model: m, api_key: sk-hunter2}\n", `config.yaml:3:50: reviewers.a/b.api_key: unknown key; no secret stands in this file: use api_key_env or api_key_file`},
@@ -382,7 +395,7 @@ func TestParseErrors(t *testing.T) {
 }
 
 func TestParseRefusesWhatIsTooLarge(t *testing.T) {
-	text := "version: 1\n#" + strings.Repeat("x", config.MaxSize)
+	text := "version: 1\n#" + strings.Repeat("x", config.MaxSize-11)
 	_, _, err := config.Parse("config.yaml", []byte(text))
 	if want := "config.yaml:1:1: is larger than 1048576 bytes; rules and data belong in files below policy.paths"; err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
@@ -408,7 +421,7 @@ func TestParseIsBounded(t *testing.T) {
 		"a long key":           strings.Repeat("x", config.MaxSize/2) + ": 1",
 		"many unknown names":   "version: 1\nplugins:\n" + strings.Repeat("  \"*\": {}\n", config.MaxSize/16),
 		"a fault at the end":   strings.Repeat("# x\n", config.MaxSize/8) + "a: b: c",
-		"a fault after a list": "version: 1\npolicy: {paths: [" + strings.Repeat("a, ", config.MaxSize/8) + "]}}",
+		"a fault after a list": "version: 1\npolicy: {paths: [" + strings.Repeat("a, ", config.MaxSize/32) + "]}}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := config.Parse("config.yaml", []byte(text))
@@ -497,6 +510,15 @@ func TestParseAcceptsHarmlessVariety(t *testing.T) {
 				t.Errorf("mode = %s, want manual", c.Permissions.Mode)
 			}
 		})
+	}
+}
+
+func TestParseBringsDigestsIntoOneForm(t *testing.T) {
+	digest := "6B51D431DF5D7F141CBECECCF79EDF3DD861C3B4069F0B11661A3EEFACBBA918"
+	c, _ := parse(t, "version: 1\nplugins: {p: {command: [/bin/../p], sha256: "+digest+"}}\n")
+	want := map[string]config.Plugin{"p": {Command: []string{"/p"}, SHA256: strings.ToLower(digest)}}
+	if diff := cmp.Diff(want, c.Plugins); diff != "" {
+		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
 }
 

@@ -354,7 +354,13 @@ func looser() string {
 	b.WriteString("| key | looser is |\n| --- | --- |\n")
 	for _, key := range config.Keys() {
 		if key.Looser != "" {
-			fmt.Fprintf(&b, "| `%s` | %s |\n", key.Path, marked(key.Looser))
+			rule := marked(key.Looser)
+			for _, word := range append(key.Values, "true", "false") {
+				if !strings.Contains(word, "_") { // marked has done the others
+					rule = regexp.MustCompile(`\b`+word+`\b`).ReplaceAllString(rule, "`$0`")
+				}
+			}
+			fmt.Fprintf(&b, "| `%s` | %s |\n", key.Path, rule)
 		}
 	}
 	return b.String()
