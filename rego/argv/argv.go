@@ -182,6 +182,9 @@ func Join(nodes []Node, cwd, home string) {
 	for i := range nodes {
 		n := &nodes[i]
 		n.Dir, n.DirUnknown = joinStart(n.Dir, n.DirUnknown, cwd, home)
+		if !n.DirUnknown {
+			n.Dir = path.Clean(n.Dir)
+		}
 		for j := range n.Repositories {
 			r := &n.Repositories[j]
 			r.Dir, r.Unknown = joinStart(r.Dir, r.Unknown, cwd, home)
@@ -189,6 +192,8 @@ func Join(nodes []Node, cwd, home string) {
 	}
 }
 
+// joinStart leaves .. in place: behind a link, a program that changes folder ends
+// up elsewhere than cleaning the path says.
 func joinStart(dir string, unknown bool, cwd, home string) (string, bool) {
 	switch {
 	case unknown:
@@ -199,10 +204,10 @@ func joinStart(dir string, unknown bool, cwd, home string) (string, bool) {
 		if home == "" || len(dir) > 1 && dir[1] != '/' {
 			return "", true
 		}
-		return path.Join(home, dir[1:]), false
+		return home + dir[1:], false
 	case path.IsAbs(dir):
-		return path.Clean(dir), false
+		return dir, false
 	default:
-		return path.Join(cwd, dir), cwd == ""
+		return cwd + "/" + dir, cwd == ""
 	}
 }

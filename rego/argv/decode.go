@@ -14,37 +14,51 @@ import (
 // is not understood is an error naming file and line; all errors are reported
 // together.
 //
-// A file has up to two keys. commands maps program names (several, separated by
+// A file has up to four keys. shared is a place for lists of options with YAML
+// anchors, which entries refer to. commands maps program names (several, separated by
 // commas, share an entry) to:
 //
 //	effects     what a call does at least: words out of read, write, process,
 //	            network and unknown
 //	style       gnu (the default), posix, exact, go, words, bundle, keys
-//	options     from effects, or inert, or opens, to options: -x, --long, a value as
+//	options     from effects, or inert, files, opens, to options: -x, --long, a value as
 //	            -x=KIND, a glued optional value as --long[=KIND], spellings that
-//	            mean the same joined by a slash: -n/--lines=num
+//	            mean the same joined by a slash: -n/--lines=num; two values that
+//	            are words of their own as -x=KIND,KIND. Files that a value names
+//	            count by themselves as read or written, for which files is there.
 //	operands    KIND with ?, * or + in order, with effects as KIND=write;
 //	            none for no operands. Default: text*, and none where effects are
 //	            read alone
 //	opened      operands where an option opened a command
 //	supplants   options that bring what would be the first operand
-//	recursive   options that make path operands mean all below them
+//	recursive   options that make paths mean all below them
+//	rewrites    options that make the program write what it else reads
+//	closes      options that make operands of opens plain text
+//	lists       options with which operands have no effects of their own
+//	feeds       options that make the program print names of files below its
+//	            operands, or true
+//	unfeeds     options that make it print something else than names or whole lines
+//	here        always or recursive: when the current folder is read for want of a
+//	            path
 //	numeric     -5 is an inert option
 //	harmless    no option at all does more than read
 //	loose       options that are not listed add nothing to the effects
 //	opens       the operands are a command listed by itself
-//	feeds       prints names of files below its path operands
 //	gate        git: repository configuration may start programs
 //	probes      whole argument lists that only tell about the program
 //	script      from effects to what the reader of the operand may find
+//	open_script words that are data of the shell may stand in place of the script
 //	inherit     sub-commands take the options of this entry too
-//	commands    sub-commands, in the same form
+//	commands    sub-commands, in the same form; with operands written out beside
+//	            them, another word is an operand
 //	simple      sub-commands by effects alone, as below
 //
 // simple maps effects to names of programs that have them whatever they are given.
+// probes maps whole argument lists to programs that only tell about themselves when
+// given just these; programs not listed elsewhere are taken to start others.
 //
 // KIND is one of text, num, in, tree, out, out-, outtree, dir, prog, host, url,
-// remote, cmd, script, assign, or the name of a reader: sed, awk, jq, date, ...
+// remote, repo, archive, cmd, script, assign, or the name of a reader: sed, awk, jq, date, ...
 func Load(fsys fs.FS) (*Table, error) {
 	names, err := fs.Glob(fsys, "*.yaml")
 	if err != nil {
@@ -62,6 +76,10 @@ func Load(fsys fs.FS) (*Table, error) {
 		d.file = path.Base(name)
 		d.decodeFile(text)
 	}
+	for _, p := range d.shared {
+		d.file = p.file
+		d.sharedProbes(p.node)
+	}
 	if err := errors.Join(d.errs...); err != nil {
 		return nil, err
 	}
@@ -74,6 +92,13 @@ type decoder struct {
 	errs  []error
 	// seen tells where a key of the data was first made.
 	seen map[string]string
+	// shared are probes of many programs, which are read when all are known.
+	shared []sharedProbes
+}
+
+type sharedProbes struct {
+	file string
+	node *yaml.Node
 }
 
 func (d *decoder) fail(n *yaml.Node, format string, args ...any) {
@@ -92,10 +117,15 @@ func (d *decoder) decodeFile(text []byte) {
 	}
 	d.mapping(doc.Content[0], func(key, value *yaml.Node) {
 		switch key.Value {
+		case "shared":
+			// Only a place for anchors.
+			d.mapping(value, func(_, value *yaml.Node) { d.words(value) })
 		case "commands":
 			d.commands(value, nil, d.table.programs)
 		case "simple":
 			d.simple(value, nil, d.table.programs)
+		case "probes":
+			d.shared = append(d.shared, sharedProbes{d.file, value})
 		default:
 			d.fail(key, "unknown key %q", key.Value)
 		}
@@ -120,13 +150,24 @@ func (d *decoder) mapping(n *yaml.Node, f func(key, value *yaml.Node)) {
 	}
 }
 
-// words splits the text of a scalar at white space.
+// words splits the text of a scalar at white space, or of each scalar in a list.
+// Anchors and aliases let entries share words.
 func (d *decoder) words(n *yaml.Node) []string {
-	if n.Kind != yaml.ScalarNode {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return strings.Fields(n.Value)
+	case yaml.AliasNode:
+		return d.words(n.Alias)
+	case yaml.SequenceNode:
+		var words []string
+		for _, item := range n.Content {
+			words = append(words, d.words(item)...)
+		}
+		return words
+	default:
 		d.fail(n, "want words separated by spaces")
 		return nil
 	}
-	return strings.Fields(n.Value)
 }
 
 func (d *decoder) bool(n *yaml.Node) bool {
@@ -200,7 +241,7 @@ func (d *decoder) simple(n *yaml.Node, parent *spec, into map[string]*spec) {
 		for _, name := range d.words(value) {
 			s := &spec{
 				name: fullName(parent, name), parent: parent, effects: effects, loose: true,
-				operands: []operand{{kind: kindText, count: any0}},
+				operands: []operand{{count: any0}},
 			}
 			d.key(value, s.name, effects)
 			d.add(value, []string{name}, s, into)
@@ -210,8 +251,9 @@ func (d *decoder) simple(n *yaml.Node, parent *spec, into map[string]*spec) {
 
 func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	s.options = map[string]*option{}
-	var options, operands, opened, supplants, recursive, probes, script, commands, simple, effects *yaml.Node
+	var options, operands, opened, probes, script, commands, simple, effects *yaml.Node
 	var inherit bool
+	marked := map[marks]*yaml.Node{}
 	d.mapping(n, func(key, value *yaml.Node) {
 		switch key.Value {
 		case "effects":
@@ -228,10 +270,19 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 			operands = value
 		case "opened":
 			opened = value
-		case "supplants":
-			supplants = value
-		case "recursive":
-			recursive = value
+		case "supplants", "recursive", "rewrites", "closes", "feeds", "unfeeds", "lists":
+			marked[markNames[key.Value]] = value
+		case "here":
+			switch value.Value {
+			case "always":
+				s.here = hereAlways
+			case "recursive":
+				s.here = hereRecursive
+			default:
+				d.fail(value, "here is always or recursive")
+			}
+		case "open_script":
+			s.openScript = d.bool(value)
 		case "numeric":
 			s.numeric = d.bool(value)
 		case "harmless":
@@ -240,8 +291,6 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 			s.loose = d.bool(value)
 		case "opens":
 			s.opens = d.bool(value)
-		case "feeds":
-			s.feeds = d.bool(value)
 		case "gate":
 			s.gate = value.Value
 			if s.gate != "git" {
@@ -274,7 +323,7 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	if options != nil {
 		d.options(options, s)
 	}
-	if s.parent != nil && s.parent.options != nil && s.parent.inheritable() {
+	if s.parent != nil && s.parent.options != nil && s.parent.inherit {
 		for name, o := range s.parent.options {
 			if s.options[name] == nil {
 				s.options[name] = o
@@ -288,8 +337,9 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	if opened != nil {
 		s.opened = d.operands(opened, s)
 	}
-	d.mark(supplants, s, func(o *option) { o.supplants = true })
-	d.mark(recursive, s, func(o *option) { o.tree = true })
+	for m, list := range marked {
+		d.mark(list, s, m)
+	}
 	if probes != nil {
 		d.probes(probes, s)
 	}
@@ -299,11 +349,16 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	if s.harmless {
 		s.pathless = true
 		for _, o := range s.options {
-			if o.effects&^Read != 0 || o.kind == kindOut || o.kind == kindProgram {
+			if o.effects&^Read != 0 || o.marks&(rewrites|opens) != 0 {
 				d.fail(at, "%s is called harmless but %s is %s", s.name, o.name, o.effects)
 			}
-			if o.value != valueNone && o.kind.isPath() {
-				s.pathless = false
+			for _, v := range o.values {
+				if v.kind.isPath() {
+					s.pathless = false
+				}
+				if v.kind.writes() || v.kind == kindProgram {
+					d.fail(at, "%s is called harmless but %s is not", s.name, o.name)
+				}
 			}
 		}
 		if s.loose {
@@ -315,6 +370,7 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	}
 	if commands != nil || simple != nil {
 		s.subs = map[string]*spec{}
+		s.mixed = operands != nil
 	}
 	if commands != nil {
 		d.commands(commands, s, s.subs)
@@ -324,17 +380,21 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	}
 }
 
-func (s *spec) inheritable() bool { return s.inherit }
+var markNames = map[string]marks{
+	"supplants": supplants, "recursive": recursive, "rewrites": rewrites, "closes": closes, "feeds": feeds,
+	"unfeeds": unfeeds,
+	"lists":   lists,
+}
 
 func (d *decoder) options(n *yaml.Node, s *spec) {
 	d.mapping(n, func(key, value *yaml.Node) {
 		var set Effects
-		opens := key.Value == "opens"
-		if !opens {
+		opening := key.Value == "opens"
+		if !opening && key.Value != "files" {
 			set = d.effects(key, key.Value)
 		}
 		for _, word := range d.words(value) {
-			names, mode, k, r, err := parseOption(word)
+			names, mode, values, err := parseOption(word)
 			if err != nil {
 				d.fail(value, "%s: %v", s.name, err)
 				continue
@@ -344,11 +404,14 @@ func (d *decoder) options(n *yaml.Node, s *spec) {
 					d.fail(value, "%s: option %s is listed twice", s.name, name)
 					continue
 				}
-				o := &option{name: name, effects: set, value: mode, kind: k, reader: r, opens: opens}
+				o := &option{name: name, effects: set, value: mode, values: values}
 				if set != 0 {
 					o.use = d.key(value, s.name+" "+name, set)
 				}
-				if opens && s.openedUse == "" {
+				if opening {
+					o.marks |= opens
+				}
+				if opening && s.openedUse == "" {
 					s.openedUse = d.key(value, s.name+" opened", Read)
 				}
 				s.options[name] = o
@@ -357,39 +420,40 @@ func (d *decoder) options(n *yaml.Node, s *spec) {
 	})
 }
 
-// parseOption reads -x, --long, -n/--lines=num, --color[=text].
-func parseOption(word string) (names []string, mode valueMode, k kind, r reader, err error) {
-	spelling, kindName := word, ""
+// parseOption reads -x, --long, -n/--lines=num, --color[=text], --arg=text,text.
+func parseOption(word string) (names []string, mode valueMode, values []param, err error) {
+	spelling, kindNames := word, ""
 	if head, rest, ok := strings.Cut(word, "[="); ok && strings.HasSuffix(rest, "]") {
-		spelling, kindName, mode = head, strings.TrimSuffix(rest, "]"), valueOptional
+		spelling, kindNames, mode = head, strings.TrimSuffix(rest, "]"), valueOptional
 	} else if head, rest, ok := strings.Cut(word, "="); ok && head != "" {
-		spelling, kindName, mode = head, rest, valueRequired
+		spelling, kindNames, mode = head, rest, valueRequired
 	}
 	if mode != valueNone {
-		if kindName == "" {
-			kindName = "text"
-		}
-		if k, r, err = parseKind(kindName); err != nil {
-			return nil, 0, 0, nil, fmt.Errorf("option %s: %w", word, err)
+		for _, name := range strings.Split(kindNames, ",") {
+			v, err := parseKind(name)
+			if err != nil {
+				return nil, 0, nil, fmt.Errorf("option %s: %w", word, err)
+			}
+			values = append(values, v)
 		}
 	}
 	for _, name := range strings.Split(spelling, "/") {
 		if name == "" || name == "-" || name == "--" {
-			return nil, 0, 0, nil, fmt.Errorf("option %s: no name", word)
+			return nil, 0, nil, fmt.Errorf("option %s: no name", word)
 		}
 		names = append(names, name)
 	}
-	return names, mode, k, r, nil
+	return names, mode, values, nil
 }
 
-func parseKind(name string) (kind, reader, error) {
+func parseKind(name string) (param, error) {
 	if k, ok := kinds[name]; ok {
-		return k, nil, nil
+		return param{kind: k}, nil
 	}
 	if r, ok := readers[name]; ok {
-		return kindReader, r, nil
+		return param{kind: kindReader, reader: r}, nil
 	}
-	return 0, nil, fmt.Errorf("unknown kind %q", name)
+	return param{}, fmt.Errorf("unknown kind %q", name)
 }
 
 func (d *decoder) operands(n *yaml.Node, s *spec) []operand {
@@ -397,7 +461,7 @@ func (d *decoder) operands(n *yaml.Node, s *spec) []operand {
 		if s.effects == Read {
 			return nil
 		}
-		return []operand{{kind: kindText, count: any0}}
+		return []operand{{count: any0}}
 	}
 	words := d.words(n)
 	if len(words) == 1 && words[0] == "none" {
@@ -426,7 +490,7 @@ func (d *decoder) operands(n *yaml.Node, s *spec) []operand {
 			many = true
 		}
 		var err error
-		if o.kind, o.reader, err = parseKind(name); err != nil {
+		if o.param, err = parseKind(name); err != nil {
 			d.fail(n, "%s: operand %s: %v", s.name, word, err)
 			continue
 		}
@@ -439,8 +503,10 @@ func (d *decoder) operands(n *yaml.Node, s *spec) []operand {
 	return list
 }
 
-func (d *decoder) mark(n *yaml.Node, s *spec, set func(*option)) {
-	if n == nil {
+// mark sets m on the options that n lists, or on the program itself for "true".
+func (d *decoder) mark(n *yaml.Node, s *spec, m marks) {
+	if n.Value == "true" && m == feeds {
+		s.marks |= m
 		return
 	}
 	for _, name := range d.words(n) {
@@ -449,7 +515,7 @@ func (d *decoder) mark(n *yaml.Node, s *spec, set func(*option)) {
 			d.fail(n, "%s: option %s is not listed", s.name, name)
 			continue
 		}
-		set(o)
+		o.marks |= m
 	}
 }
 
@@ -467,6 +533,29 @@ func (d *decoder) probes(n *yaml.Node, s *spec) {
 		}
 		s.probes[args] = d.key(item, strings.TrimSpace(s.name+" "+args)+" ALONE", Read)
 	}
+}
+
+// sharedProbes reads argument lists by the programs they are for.
+func (d *decoder) sharedProbes(n *yaml.Node) {
+	d.mapping(n, func(key, value *yaml.Node) {
+		args := strings.Join(strings.Fields(key.Value), probeSep)
+		for _, name := range d.words(value) {
+			s := d.table.programs[name]
+			if s == nil {
+				s = &spec{name: name, effects: Process, loose: true, operands: []operand{{count: any0}}}
+				d.key(value, name, Process)
+				d.table.programs[name] = s
+			}
+			if s.probes == nil {
+				s.probes = map[string]string{}
+			}
+			if _, ok := s.probes[args]; ok {
+				d.fail(value, "%s: probe %q is listed twice", name, args)
+				continue
+			}
+			s.probes[args] = d.key(value, s.name+" "+args+" ALONE", Read)
+		}
+	})
 }
 
 func (d *decoder) script(n *yaml.Node, s *spec) {

@@ -20,39 +20,37 @@ var trustedDirs = map[string]bool{
 // where the file names of an open-ended command come from.
 func (t *Table) ReadAll(facts *shell.Facts) []Node {
 	nodes := make([]Node, len(facts.Commands))
-	for i := range facts.Commands {
-		s := scanner{table: t, cmd: &facts.Commands[i], node: &nodes[i]}
+	scanners := make([]scanner, len(facts.Commands))
+	for i := range scanners {
+		s := &scanners[i]
+		s.table, s.cmd, s.node = t, &facts.Commands[i], &nodes[i]
 		s.read()
-		if s.opens && !opened(facts.Commands, i, s.node.Program) {
+	}
+	for i := range scanners {
+		s := &scanners[i]
+		if s.runs && !started(scanners, i) {
 			s.problem("the command that " + s.node.Program + " starts cannot be told")
 		}
-	}
-	for i := range nodes {
-		t.feed(facts.Commands, nodes, i)
+		if s.cmd.OpenEnded {
+			s.fed(scanners, i)
+		}
 	}
 	return nodes
 }
 
-// Read reads one command by the grammar of its program. It keeps parts of c.
+// Read reads one command by the grammar of its program. It keeps parts of c. What
+// only other commands could tell counts as a problem.
 func (t *Table) Read(c *shell.Command) Node {
 	var node Node
 	s := scanner{table: t, cmd: c, node: &node}
 	s.read()
-	return node
-}
-
-// opened reports whether a later command was started by command i, the program.
-func opened(commands []shell.Command, i int, program string) bool {
-	depth := len(commands[i].Via)
-	for j := i + 1; j < len(commands); j++ {
-		if via := commands[j].Via; len(via) > depth {
-			first, _, _ := strings.Cut(via[depth], " ")
-			if path.Base(first) == program {
-				return true
-			}
-		}
+	if s.runs {
+		s.problem("the command that " + node.Program + " starts cannot be told")
 	}
-	return false
+	if c.OpenEnded {
+		s.problem("operands come from input")
+	}
+	return node
 }
 
 // scanner reads the words of one command.
@@ -67,12 +65,20 @@ type scanner struct {
 	// "--".
 	operands []shell.Word
 	ended    int
-	// supplanted is true once an option has brought the first operand, tree once
-	// one has asked for whole trees, opens once a command is started that the facts
-	// list by itself.
-	supplanted, tree, opens, openedByOption bool
+	// marks are those of all options given.
+	marks marks
+	// runs is true once a command is started that the facts list by itself.
+	runs bool
+	// paths are the paths named, with their kinds: what they are for may depend on
+	// an option that follows.
+	paths []pathUse
 	// dir is the folder the program moves to before it works.
 	dir Repository
+}
+
+type pathUse struct {
+	kind kind
+	path Path
 }
 
 func (s *scanner) problem(text string) { s.node.Problems = append(s.node.Problems, text) }
@@ -137,6 +143,9 @@ func (s *scanner) redirects() {
 			if isSocket(p.Word) {
 				break
 			}
+			if s.cmd.DirUnknown && p.Kind != PathHome && !path.IsAbs(p.Word) {
+				s.problem("the folder of " + p.Word + " cannot be told")
+			}
 			if r.Mode != "write" {
 				s.node.Reads = append(s.node.Reads, p)
 			}
@@ -181,6 +190,7 @@ func (s *scanner) program() {
 	n := s.node
 	first := s.cmd.Words[0]
 	s.words = s.cmd.Words[1:]
+	s.ended = -1
 	if len(s.words) > 0 {
 		n.Args = make([]string, len(s.words))
 		for i := range s.words {
@@ -287,7 +297,6 @@ func (s *scanner) walk() {
 	if s.probe() {
 		return
 	}
-	s.ended = -1
 	for len(s.words) > 0 {
 		w := s.words[0]
 		s.words = s.words[1:]
@@ -399,12 +408,20 @@ func (s *scanner) operand(w shell.Word) bool {
 }
 
 func (s *scanner) subcommand(w shell.Word) bool {
+	if w.Kind != shell.Literal && s.spec.mixed {
+		s.operands = append(s.operands, w)
+		return false
+	}
 	if w.Kind != shell.Literal {
 		s.problem("the sub-command of " + s.spec.name + " cannot be told: " + w.Value)
 		s.operands = append(s.operands, w)
 		return false
 	}
 	sub := s.spec.subs[w.Value]
+	if sub == nil && s.spec.mixed {
+		s.operands = append(s.operands, w)
+		return false
+	}
 	if sub == nil {
 		// What it does is not known; the effects of the program itself are the least.
 		s.problem("unlisted sub-command " + s.spec.name + " " + w.Value)
@@ -427,7 +444,8 @@ func (s *scanner) finish() {
 		return
 	}
 	pattern := spec.operands
-	if s.openedByOption {
+	s.marks |= spec.marks
+	if s.marks&opens != 0 {
 		s.use(spec.openedUse)
 		if spec.opened != nil {
 			pattern = spec.opened
@@ -444,10 +462,46 @@ func (s *scanner) finish() {
 			s.node.Operands[i] = s.operands[i].Value
 		}
 	}
-	if s.supplanted && len(pattern) > 0 && pattern[0].count == exactlyOne {
+	if s.marks&supplants != 0 && len(pattern) > 0 && pattern[0].count == exactlyOne {
 		pattern = pattern[1:]
 	}
 	s.match(pattern)
+	if s.cmd.OpenEnded {
+		s.openEnd(pattern)
+	}
+	s.settlePaths(pattern)
+}
+
+// settlePaths sorts the paths named into those read and those written.
+func (s *scanner) settlePaths(pattern []operand) {
+	n := s.node
+	if len(s.paths) == 0 && (s.spec.here == hereAlways || s.spec.here == hereRecursive && s.marks&recursive != 0) {
+		s.paths = append(s.paths, pathUse{kindIn, Path{Word: "."}})
+	}
+	relative := false
+	for _, u := range s.paths {
+		p := u.path
+		p.Tree = u.kind == kindTree || u.kind == kindOutTree || s.marks&recursive != 0
+		rewritten := s.marks&rewrites != 0
+		switch {
+		case u.kind.writes() || u.kind == kindArchive && rewritten:
+			n.Writes = append(n.Writes, p)
+		case u.kind == kindIn && rewritten:
+			n.Reads = append(n.Reads, p)
+			n.Writes = append(n.Writes, p)
+		default:
+			n.Reads = append(n.Reads, p)
+		}
+		relative = relative || p.Kind != PathHome && !path.IsAbs(p.Word)
+	}
+	if len(s.paths) == 0 {
+		for i := range pattern {
+			relative = relative || pattern[i].kind.isPath()
+		}
+	}
+	if relative && s.cmd.DirUnknown {
+		s.problem("the folder that " + s.spec.name + " works in cannot be told")
+	}
 }
 
 // match gives each operand its entry in pattern: entries that want one take it
@@ -478,7 +532,7 @@ func (s *scanner) match(pattern []operand) {
 		}
 		for ; n > 0 && at < len(s.operands); n-- {
 			w := s.operands[at]
-			s.judge(o, w, s.ended >= 0 && at >= s.ended)
+			s.judge(o, pattern, w, s.ended >= 0 && at >= s.ended)
 			at++
 		}
 	}
@@ -490,35 +544,81 @@ func (s *scanner) match(pattern []operand) {
 			}
 		}
 	}
-	if s.cmd.OpenEnded {
-		s.openEnd(pattern)
-	}
 }
 
-// judge adds the facts of operand w. ended is true where it cannot turn into an
-// option any more.
-func (s *scanner) judge(o *operand, w shell.Word, ended bool) {
-	s.use(o.use)
+// judge adds the facts of operand w, which is o of pattern. ended is true where it
+// cannot turn into an option any more.
+func (s *scanner) judge(o *operand, pattern []operand, w shell.Word, ended bool) {
+	if s.marks&lists == 0 {
+		s.use(o.use)
+	}
 	if o.kind == kindCommand || o.kind == kindAssign {
-		s.opens = s.opens || s.spec.opens && o.kind == kindCommand
+		s.command(o.kind, w)
 		return
 	}
+	spec := s.spec
 	switch w.Kind {
 	case shell.Literal:
 	case shell.Glob:
 		if !ended && !s.globKeeps(w.Value) {
-			s.problem("pattern may match a file named like an option of " + s.spec.name + ": " + w.Value)
+			s.problem("pattern may match a file named like an option of " + spec.name + ": " + w.Value)
+		}
+		if !mayRepeat(pattern) {
+			s.problem("pattern may be several operands of " + spec.name + ": " + w.Value)
 		}
 	case shell.Parameter:
+		isText := o.kind == kindText || o.kind == kindNumber || o.kind == kindReader && spec.openScript
 		// The value may start with a dash, or be several words.
-		becomes := !ended && (w.Value == "" || w.Value[0] == '$' || w.Value[0] == '-') || !w.Quoted
-		if o.kind != kindText && o.kind != kindNumber || becomes && !(s.spec.harmless && s.spec.pathless) {
-			s.problem("operand of " + s.spec.name + " cannot be told: " + w.Value)
+		becomes := !ended && spec.style != styleWords && (!w.Quoted || w.Value == "" || w.Value[0] == '$' || w.Value[0] == '-')
+		switch {
+		case !isText,
+			becomes && !(spec.harmless && spec.pathless),
+			!w.Quoted && !allText(pattern):
+			s.problem("operand of " + spec.name + " cannot be told: " + w.Value)
 		}
 	default:
 		s.problem("word cannot be told: " + w.Value)
 	}
-	s.value(o.kind, o.reader, w)
+	s.value(o.param, w)
+}
+
+// mayRepeat is true where it does not matter how many operands there are.
+func mayRepeat(pattern []operand) bool {
+	repeated := false
+	for i := range pattern {
+		o := &pattern[i]
+		if o.kind.writes() || o.effects != 0 {
+			return false
+		}
+		repeated = repeated || o.count == any0 || o.count == any1
+	}
+	return repeated
+}
+
+func allText(pattern []operand) bool {
+	for i := range pattern {
+		if k := pattern[i].kind; k != kindText && k != kindNumber && k != kindReader {
+			return false
+		}
+	}
+	return true
+}
+
+// command takes w as part of a command that the facts list by itself, or as an
+// assignment before it.
+func (s *scanner) command(k kind, w shell.Word) {
+	switch {
+	case s.marks&closes != 0:
+		if w.Kind != shell.Literal {
+			s.problem("operand of " + s.spec.name + " cannot be told: " + w.Value)
+		}
+	case k == kindAssign && !s.runs && strings.Contains(w.Value, "="):
+		if w.Kind == shell.Dynamic {
+			s.problem("word cannot be told: " + w.Value)
+		}
+	default:
+		s.runs = s.runs || s.spec.opens
+	}
 }
 
 // globKeeps is true where no file name that pattern matches can do harm as an
@@ -539,7 +639,7 @@ func (s *scanner) globKeeps(pattern string) bool {
 	}
 	// Options are whole words here, so those that the pattern matches are known.
 	for name, o := range s.spec.options {
-		if o.effects == 0 && !o.opens {
+		if o.effects == 0 && o.marks&opens == 0 {
 			continue
 		}
 		if ok, err := path.Match(pattern, name); ok || err != nil {
@@ -549,13 +649,15 @@ func (s *scanner) globKeeps(pattern string) bool {
 	return true
 }
 
-// value adds the facts of w as a value or operand of kind k.
-func (s *scanner) value(k kind, r reader, w shell.Word) {
+// value adds the facts of w as a value or operand.
+func (s *scanner) value(v param, w shell.Word) {
 	n := s.node
-	switch k {
+	switch v.kind {
 	case kindText, kindNumber, kindCommand, kindAssign, kindScript:
-	case kindIn, kindTree, kindOut, kindOutDash, kindOutTree, kindDir:
-		s.path(k, w)
+	case kindIn, kindTree, kindOut, kindOutDash, kindOutTree, kindArchive:
+		s.path(v.kind, w)
+	case kindDir:
+		s.chdir(w)
 	case kindProgram:
 		n.Starts = append(n.Starts, w.Value)
 	case kindHost:
@@ -564,8 +666,12 @@ func (s *scanner) value(k kind, r reader, w shell.Word) {
 		n.URLs = append(n.URLs, w.Value)
 	case kindRemote:
 		s.remote(w)
+	case kindRepo:
+		if strings.ContainsAny(w.Value, "/:") || w.Tilde {
+			s.remote(w)
+		}
 	case kindReader:
-		s.script(r, w)
+		s.script(v.reader, w)
 	}
 }
 
@@ -574,30 +680,18 @@ func (s *scanner) path(k kind, w shell.Word) {
 	if p.Kind == PathUnknown && w.Kind == shell.Literal {
 		s.problem("home folder cannot be told: " + w.Value)
 	}
-	literal := w.Kind == shell.Literal && !w.Tilde
-	switch k {
-	case kindIn, kindTree:
-		if literal && w.Value == "-" {
-			return
-		}
-		p.Tree = k == kindTree || s.tree
-		s.node.Reads = append(s.node.Reads, p)
-	case kindOutDash:
-		if literal && w.Value == "-" {
-			return
-		}
-		s.node.Writes = append(s.node.Writes, p)
-	case kindOut, kindOutTree:
-		p.Tree = k == kindOutTree || s.tree
-		s.node.Writes = append(s.node.Writes, p)
-	case kindDir:
-		s.chdir(w, p)
-	default:
+	if w.Kind == shell.Literal && w.Value == "-" && k != kindOut && k != kindOutTree {
+		return
 	}
+	if k == kindArchive && strings.Contains(w.Value, ":") {
+		s.problem("archive may be on another machine: " + w.Value)
+	}
+	s.paths = append(s.paths, pathUse{k, p})
 }
 
 // chdir moves to the folder that an option names (git -C).
-func (s *scanner) chdir(w shell.Word, p Path) {
+func (s *scanner) chdir(w shell.Word) {
+	p := pathOf(w)
 	if p.Kind != PathLiteral && p.Kind != PathHome {
 		s.dir.Unknown = true
 		return
@@ -605,31 +699,17 @@ func (s *scanner) chdir(w shell.Word, p Path) {
 	dir := w.Value
 	switch {
 	case dir == "":
-	case p.Kind == PathHome:
+	case p.Kind == PathHome || path.IsAbs(dir):
 		s.dir = Repository{Dir: dir}
-	case path.IsAbs(dir):
-		s.dir = Repository{Dir: path.Clean(dir)}
 	default:
 		if dir[0] == '~' {
 			dir = "./" + dir
 		}
-		s.dir.Dir = joinDir(s.dir.Dir, dir)
+		if s.dir.Dir != "" {
+			dir = s.dir.Dir + "/" + dir
+		}
+		s.dir.Dir = dir
 	}
-}
-
-// joinDir joins two relative folders, keeping a leading ~ of dir literal.
-func joinDir(base, dir string) string {
-	if base == "" {
-		base = "."
-	}
-	joined := path.Join(base, dir)
-	if joined[0] == '~' && base[0] != '~' {
-		joined = "./" + joined
-	}
-	if joined == "." {
-		return ""
-	}
-	return joined
 }
 
 // remote sorts out a word that is a local path, a URL or host:path.
@@ -643,10 +723,13 @@ func (s *scanner) remote(w shell.Word) {
 		n.Hosts = append(n.Hosts, host)
 		return
 	}
-	n.Reads = append(n.Reads, pathOf(w))
+	s.path(kindIn, w)
 }
 
 func (s *scanner) script(r reader, w shell.Word) {
+	if w.Kind == shell.Parameter && s.spec.openScript {
+		return
+	}
 	if w.Kind != shell.Literal {
 		s.problem("script of " + s.spec.name + " cannot be told: " + w.Value)
 		return
@@ -663,19 +746,20 @@ func (s *scanner) script(r reader, w shell.Word) {
 		}
 		s.use(use)
 	}
-	s.node.Reads = append(s.node.Reads, found.reads...)
-	s.node.Writes = append(s.node.Writes, found.writes...)
+	for _, p := range found.reads {
+		s.paths = append(s.paths, pathUse{kindIn, p})
+	}
+	for _, p := range found.writes {
+		s.paths = append(s.paths, pathUse{kindOut, p})
+	}
 }
 
 // given notes that option o is used, without its value.
 func (s *scanner) given(o *option) {
 	s.flag(o.name)
 	s.use(o.use)
-	s.supplanted = s.supplanted || o.supplants
-	s.tree = s.tree || o.tree
-	if o.opens {
-		s.opens, s.openedByOption = true, true
-	}
+	s.marks |= o.marks
+	s.runs = s.runs || o.marks&opens != 0
 }
 
 // option reads w if it is an option, with its value. It is false for operands.
@@ -719,22 +803,25 @@ func (s *scanner) bundleFirst() bool {
 	return len(s.words) == len(s.cmd.Words)-2
 }
 
-// nextValue takes the next word as the value of o.
+// nextValue takes the next word, or words, as the value of o.
 func (s *scanner) nextValue(o *option) {
-	if o.kind == kindCommand {
-		s.inner()
-		return
+	for _, v := range o.values {
+		if v.kind == kindCommand {
+			s.inner()
+			return
+		}
+		if len(s.words) == 0 {
+			s.problem("option " + o.name + " of " + s.spec.name + " lacks its value")
+			return
+		}
+		w := s.words[0]
+		s.words = s.words[1:]
+		s.optionValue(o, v, w)
 	}
-	if len(s.words) == 0 {
-		s.problem("option " + o.name + " of " + s.spec.name + " lacks its value")
-		return
-	}
-	w := s.words[0]
-	s.words = s.words[1:]
-	s.optionValue(o, w)
 }
 
-// inner skips the words of a command inside an expression, up to ; or {} +.
+// inner skips the words of a command inside an expression, up to ; or {} +. Without
+// an expression they may also end with the words themselves (fd -x).
 func (s *scanner) inner() {
 	for i, w := range s.words {
 		if w.Kind != shell.Literal {
@@ -745,12 +832,14 @@ func (s *scanner) inner() {
 			return
 		}
 	}
-	s.problem("command without its end")
+	if s.spec.style == styleExact {
+		s.problem("command without its end")
+	}
 	s.words = nil
 }
 
-// optionValue judges w as the value of o.
-func (s *scanner) optionValue(o *option, w shell.Word) {
+// optionValue judges w as a value of o.
+func (s *scanner) optionValue(o *option, v param, w shell.Word) {
 	switch w.Kind {
 	case shell.Literal:
 	case shell.Glob:
@@ -759,18 +848,22 @@ func (s *scanner) optionValue(o *option, w shell.Word) {
 			s.problem("pattern may match a file named like an option of " + s.spec.name + ": " + w.Value)
 		}
 	case shell.Parameter:
-		if o.kind != kindText && o.kind != kindNumber || !w.Quoted && !(s.spec.harmless && s.spec.pathless) {
+		if v.kind != kindText && v.kind != kindNumber || !w.Quoted && !(s.spec.harmless && s.spec.pathless) {
 			s.problem("value of " + o.name + " cannot be told: " + w.Value)
 		}
 	default:
 		s.problem("word cannot be told: " + w.Value)
 	}
-	s.value(o.kind, o.reader, w)
+	s.value(v, w)
 }
 
 // glued judges the part of a literal word that is the value of o.
 func (s *scanner) glued(o *option, value string) {
-	s.value(o.kind, o.reader, shell.Word{Value: value, Kind: shell.Literal})
+	if len(o.values) != 1 {
+		s.problem("option " + o.name + " of " + s.spec.name + " takes two words")
+		return
+	}
+	s.value(o.values[0], shell.Word{Value: value, Kind: shell.Literal})
 }
 
 // optionWithOpenValue reads a word that starts with the literal spelling of a
@@ -781,20 +874,21 @@ func (s *scanner) optionWithOpenValue(w shell.Word) bool {
 		return false
 	}
 	o := s.spec.options[name]
-	if o == nil || o.value == valueNone {
+	if o == nil || len(o.values) != 1 {
 		return false
 	}
+	v := o.values[0]
 	s.given(o)
 	part := shell.Word{Value: value, Kind: w.Kind, Quoted: w.Quoted}
 	if w.Kind == shell.Glob {
 		// Every match starts with the option itself.
-		if o.kind.isPath() || o.kind == kindReader {
+		if v.kind.isPath() || v.kind == kindReader {
 			s.problem("value of " + name + " cannot be told: " + value)
 		}
-		s.value(o.kind, o.reader, part)
+		s.value(v, part)
 		return true
 	}
-	s.optionValue(o, part)
+	s.optionValue(o, v, part)
 	return true
 }
 
@@ -945,26 +1039,18 @@ func (s *scanner) keyword(w shell.Word) bool {
 	return true
 }
 
-// openEnd judges the words that the starter of the command adds at its end or
-// in place of {}.
+// openEnd adds the operands that the starter of the command takes from its input
+// or puts in place of {}.
 func (s *scanner) openEnd(pattern []operand) {
-	k := kindText
 	if len(pattern) == 0 {
 		s.problem("operands of " + s.spec.name + " come from input")
 		return
 	}
-	last := &pattern[len(pattern)-1]
-	k = last.kind
-	if last.count == exactlyOne || last.count == oneOrNone || k == kindReader || k == kindCommand {
+	switch last := &pattern[len(pattern)-1]; {
+	case last.count == exactlyOne || last.count == oneOrNone,
+		last.kind == kindReader, last.kind == kindCommand, last.kind == kindAssign:
 		s.problem("operands of " + s.spec.name + " come from input")
-		return
-	}
-	p := Path{Word: "{}", Kind: PathInput, Tree: s.tree || k == kindTree || k == kindOutTree}
-	switch k {
-	case kindIn, kindTree, kindRemote:
-		s.node.Reads = append(s.node.Reads, p)
-	case kindOut, kindOutDash, kindOutTree:
-		s.node.Writes = append(s.node.Writes, p)
-	default:
+	case last.kind.isPath():
+		s.paths = append(s.paths, pathUse{last.kind, Path{Word: "{}", Kind: PathInput}})
 	}
 }

@@ -1,25 +1,124 @@
 package argv
 
+import (
+	"slices"
+	"strings"
+)
+
 // reader reads text in a small language that a program takes as an operand or
 // value.
 type reader func(text string) finding
 
 // finding is what a reader found: words to look up in the script table of the
-// program, files, and what it could not understand.
+// program, files, and what it could not understand. What was found before a
+// problem is kept.
 type finding struct {
 	words         []string
 	reads, writes []Path
 	problem       string
 }
 
+func (f *finding) word(w string) {
+	if !slices.Contains(f.words, w) {
+		f.words = append(f.words, w)
+	}
+}
+
+// readers are the small languages by the names that tables use as KIND.
 var readers = map[string]reader{
-	"date": readDate,
+	"awk":      readAwk,
+	"date":     readDate,
+	"format":   readFormat,
+	"jq":       readJq,
+	"refspec":  readRefspec,
+	"sed":      readSed,
+	"test":     readTest,
+	"variable": readVariable,
+	"yq":       readYq,
 }
 
 // readDate tells a format from a time to set the clock to.
 func readDate(text string) finding {
-	if len(text) > 0 && text[0] == '+' {
+	if strings.HasPrefix(text, "+") {
 		return finding{words: []string{"format"}}
 	}
 	return finding{words: []string{"set"}}
+}
+
+// readFormat finds what makes git check signatures.
+func readFormat(text string) finding {
+	if strings.Contains(text, "%G") {
+		return finding{words: []string{"%G"}}
+	}
+	return finding{}
+}
+
+// readTest finds the operators of test that evaluate a subscript, which may hold a
+// command.
+func readTest(text string) finding {
+	switch {
+	case text == "-v" || text == "-R":
+		return finding{words: []string{text}}
+	case strings.Contains(text, "[") && strings.ContainsAny(text, "$`"):
+		return finding{problem: "a subscript may hold a command"}
+	default:
+		return finding{}
+	}
+}
+
+// readVariable tells names of shell variables that may mean something to shells or
+// programs from those that are made up: by custom these are in lower case. Zsh
+// ties some of these to what they mean in upper case.
+func readVariable(text string) finding {
+	switch text {
+	case "path", "fpath", "cdpath", "manpath", "mailpath", "module_path", "prompt", "psvar", "histchars":
+		return finding{words: []string{"special"}}
+	}
+	for i := range len(text) {
+		if c := text[i]; c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9' || i == 0) {
+			return finding{words: []string{"special"}}
+		}
+	}
+	return finding{words: []string{"plain"}}
+}
+
+// readRefspec tells what to push where apart from what is deleted there.
+func readRefspec(text string) finding {
+	switch {
+	case strings.HasPrefix(text, ":"):
+		return finding{words: []string{"delete"}}
+	case strings.HasPrefix(text, "+"):
+		return finding{words: []string{"force"}}
+	default:
+		return finding{words: []string{"update"}}
+	}
+}
+
+// readJq finds what loads modules from files.
+func readJq(text string) finding {
+	var f finding
+	for _, word := range []string{"import", "include"} {
+		for rest := text; ; {
+			at := strings.Index(rest, word)
+			if at < 0 {
+				break
+			}
+			rest = rest[at+len(word):]
+			if strings.HasPrefix(strings.TrimLeft(rest, " \t\r\n"), `"`) {
+				f.word(word)
+			}
+		}
+	}
+	return f
+}
+
+// readYq finds the operators of yq that reach beyond its input.
+func readYq(text string) finding {
+	f := readJq(text)
+	for _, operator := range []string{"load", "system"} {
+		if strings.Contains(text, operator) {
+			f.word(operator)
+		}
+	}
+	return f
 }

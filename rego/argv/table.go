@@ -60,24 +60,36 @@ const (
 	kindProgram // a program that is started
 	kindHost    // a host, perhaps with user and port
 	kindURL     // a URL
-	kindRemote  // a local path, a URL or host:path (scp, rsync, git clone)
+	kindRemote  // a local path, a URL or host:path (scp, rsync)
+	kindRepo    // the same, or a name (git push)
 	kindCommand // words of a command that the shell facts list by itself
 	kindScript  // shell text whose commands the shell facts list
 	kindAssign  // NAME=value words before a command (env)
+	kindArchive // a file that is read, or written where an option says so (tar -f)
 	kindReader  // a small language with a reader of its own, see readers
 )
 
 var kinds = map[string]kind{
 	"text": kindText, "num": kindNumber, "in": kindIn, "tree": kindTree, "out": kindOut, "out-": kindOutDash,
 	"outtree": kindOutTree, "dir": kindDir, "prog": kindProgram, "host": kindHost, "url": kindURL,
-	"remote": kindRemote, "cmd": kindCommand, "script": kindScript, "assign": kindAssign,
+	"remote": kindRemote, "repo": kindRepo, "cmd": kindCommand, "script": kindScript, "assign": kindAssign, "archive": kindArchive,
 }
 
 // isPath is true for the kinds that name files, where a name that is not known
 // makes the command unknown.
 func (k kind) isPath() bool {
 	switch k {
-	case kindIn, kindTree, kindOut, kindOutDash, kindOutTree, kindDir, kindRemote:
+	case kindIn, kindTree, kindOut, kindOutDash, kindOutTree, kindDir, kindRemote, kindRepo, kindArchive:
+		return true
+	default:
+		return false
+	}
+}
+
+// writes is true for the kinds that name files which are written.
+func (k kind) writes() bool {
+	switch k {
+	case kindOut, kindOutDash, kindOutTree:
 		return true
 	default:
 		return false
@@ -98,15 +110,50 @@ type option struct {
 	name    string
 	effects Effects
 	// use is the key in Table.data, empty for an inert option.
-	use    string
-	value  valueMode
+	use   string
+	value valueMode
+	// values are what the option takes, more than one only where they are words of
+	// their own.
+	values []param
+	marks  marks
+}
+
+// param is what a value or operand is.
+type param struct {
 	kind   kind
 	reader reader
-	// supplants is true where the option brings what would else be the first
-	// operand (grep -e), tree where it makes path operands mean everything below
-	// them (grep -r), opens where it starts a command listed by the shell facts.
-	supplants, tree, opens bool
 }
+
+// marks are what an option changes beside its own effects.
+type marks uint8
+
+const (
+	// supplants: it brings what would else be the first operand (grep -e).
+	supplants marks = 1 << iota
+	// recursive: paths mean everything below them (grep -r).
+	recursive
+	// rewrites: files that are else read are written (sed -i, tar -c).
+	rewrites
+	// opens: it starts a command that the shell facts list by itself (find -exec).
+	opens
+	// closes: the operands are not a command that is run (command -v).
+	closes
+	// feeds: it makes the program print names of files below its operands.
+	feeds
+	// unfeeds: it makes the program print something else than whole names or lines.
+	unfeeds
+	// lists: operands only choose what is shown (git branch --list).
+	lists
+)
+
+// here is when a program reads the current folder.
+type here uint8
+
+const (
+	hereNever here = iota
+	hereRecursive
+	hereAlways
+)
 
 // quantity is how many operands an operand entry stands for.
 type quantity uint8
@@ -119,8 +166,7 @@ const (
 )
 
 type operand struct {
-	kind    kind
-	reader  reader
+	param
 	count   quantity
 	effects Effects
 	use     string
@@ -149,17 +195,23 @@ type spec struct {
 	loose bool
 	// opens says that the operands are a command listed by the shell facts.
 	opens bool
-	// feeds says that the program prints names of files below its operands.
-	feeds bool
-	gate  string
+	// marks are those that hold whatever the options are.
+	marks marks
+	// here says whether the program reads the current folder where no path is given.
+	here here
+	gate string
 	// inherit says that sub-commands take the options of this entry too.
 	inherit bool
 	// probes are whole argument lists, joined by probeSep, that only print about
 	// the program itself.
 	probes map[string]string
-	// script are the keys for what the operand's reader found.
-	script map[string]string
-	subs   map[string]*spec
+	// script are the keys for what the operand's reader found, and openScript says
+	// that words which are data of the shell are fine in its place.
+	script     map[string]string
+	openScript bool
+	subs       map[string]*spec
+	// mixed says that an operand may stand in place of a sub-command.
+	mixed  bool
 	parent *spec
 }
 

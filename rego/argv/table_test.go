@@ -48,7 +48,7 @@ func TestReadListsWhatIsUsed(t *testing.T) {
 			literal("sort", "-uoout", "a.txt"),
 			argv.Node{
 				Program: "sort", Args: []string{"-uoout", "a.txt"}, Flags: []string{"-u", "-o"},
-				Operands: []string{"a.txt"}, Uses: []string{"sort -o", "sort"}, Reads: []argv.Path{{Word: "a.txt"}},
+				Operands: []string{"a.txt"}, Uses: []string{"sort"}, Reads: []argv.Path{{Word: "a.txt"}},
 				Writes: []argv.Path{{Word: "out"}}, Line: 1, Column: 1,
 			},
 		},
