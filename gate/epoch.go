@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/regent-policy/regent/config"
@@ -64,8 +63,9 @@ type Epoch struct {
 }
 
 // Read reads the configuration that the options name. Its errors are the
-// user's to mend and point at the file: they wrap a *config.Error, or
-// [ErrNoWorkspace]. Nothing may be decided on a part of a faulty setup.
+// user's to mend: they wrap a *config.Error that points at the place in a file,
+// or [ErrNoWorkspace], or fs.ErrNotExist for an organization that is not there.
+// Nothing may be decided on a part of a faulty setup.
 func Read(o Options) (*Setup, error) {
 	s := &Setup{}
 	home := config.Default("")
@@ -219,14 +219,19 @@ func sameFolder(one, other string) bool {
 }
 
 // organizationLayer shows the files of a folder relative to it, and a bundle by
-// its own name.
+// its own name. It has to exist: a missing organization is not one without
+// rules.
 func organizationLayer(path string) (rego.Layer, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return rego.Layer{}, fmt.Errorf("organization %s: %w", path, err)
 	}
+	info, err := os.Stat(absolute)
+	if err != nil {
+		return rego.Layer{}, fmt.Errorf("organization: %w", err)
+	}
 	dir := absolute
-	if strings.HasSuffix(absolute, ".tar.gz") || strings.HasSuffix(absolute, ".tgz") {
+	if !info.IsDir() {
 		dir = filepath.Dir(absolute)
 	}
 	return rego.Layer{Name: rego.Organization, Dir: dir, Paths: []string{absolute}}, nil
