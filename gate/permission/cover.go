@@ -55,7 +55,7 @@ func (limit *rules) holds(r *rules, p string, access Access) (Reason, bool) {
 	if len(limit.opaque) > 0 {
 		return UnknownDeny, false
 	}
-	if _, denied := limit.denied(p); denied {
+	if limit.deniesAll(p) {
 		return DeniedThere, false
 	}
 	switch has := limit.allowed(p); {
@@ -84,7 +84,7 @@ func (limit *rules) holdsMinimal(r *rules) (Reason, bool) {
 	switch has := limit.allowedMinimal(); {
 	case len(limit.opaque) > 0:
 		return UnknownDeny, false
-	case limit.denies["/"]:
+	case limit.deniesAll("/"):
 		return DeniedThere, false
 	case level(has) == 0:
 		return Outside, false
@@ -105,12 +105,6 @@ func (limit *rules) holdsMinimal(r *rules) (Reason, bool) {
 	return "", true
 }
 
-// deniesAll tells whether r denies the clean path p and everything below.
-func (r *rules) deniesAll(p string) bool {
-	_, denied := r.denied(p)
-	return denied
-}
-
 // deniesGlob tells whether r denies whatever pattern matches, as far as it can be
 // told without comparing two patterns.
 func (r *rules) deniesGlob(pattern string) bool {
@@ -126,7 +120,7 @@ func (r *rules) selfDenied() []Dropped {
 			found = append(found, Dropped{Entry: &e, Reason: SelfDenied})
 		}
 	}
-	if level(r.minimal) > 0 && (len(r.opaque) > 0 || r.denies["/"]) {
+	if level(r.minimal) > 0 && (len(r.opaque) > 0 || r.deniesAll("/")) {
 		e := Entry{Path{Type: TypeSpecial, Special: Special{Kind: KindMinimal}}, r.minimal}
 		found = append(found, Dropped{Entry: &e, Reason: SelfDenied})
 	}

@@ -136,8 +136,9 @@ func (r *rules) deniedAlike(name string, fsys FS) (Entry, bool) {
 			return Literal(d, Deny), true
 		}
 	}
+	folded := foldKey(name)
 	for _, pattern := range slices.Sorted(maps.Keys(r.globs)) {
-		if matchGlobFolded(pattern, name) && foldsSomewhere(names, fsys) {
+		if matchGlobFolded(pattern, name, folded) && foldsSomewhere(names, fsys) {
 			return DenyGlob(pattern), true
 		}
 	}

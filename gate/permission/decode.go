@@ -269,27 +269,22 @@ func decodeSpecial(d *decoder, at string) (*Special, error) {
 	}
 	var s Special
 	err = d.members(start, at, func(name, at string) error {
-		text, err := d.text(at)
-		if err != nil {
-			return err
-		}
+		var field *string
 		switch name {
-		case "kind", "path", "subpath":
+		case "kind":
+			field = (*string)(&s.Kind)
+		case "path":
+			field = &s.Path
+		case "subpath":
+			field = &s.Subpath
 		default:
 			return unknownField(at)
 		}
-		if text == nil {
-			return nil
+		text, err := d.text(at)
+		if text != nil {
+			*field = *text
 		}
-		switch name {
-		case "kind":
-			s.Kind = Kind(*text)
-		case "path":
-			s.Path = *text
-		case "subpath":
-			s.Subpath = *text
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err

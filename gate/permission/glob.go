@@ -9,12 +9,21 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Limits that keep matching cheap. doublestar tries the alternatives of all
-// braces in turn, so their product counts.
+// Limits that keep matching cheap, whoever wrote the patterns. doublestar tries
+// the alternatives of all braces in turn, so their product counts, and looks at
+// each byte of a pattern for each of a path.
 const (
 	maxPattern      = 1024
 	maxAlternatives = 64
+	// maxCost is for all patterns of a profile together.
+	maxCost = 1 << 15
 )
+
+// globCost is how much one byte of a path costs to match.
+func globCost(pattern string) int {
+	_, rest := splitGlob(pattern)
+	return len(rest) * alternatives(rest)
+}
 
 // cleanGlob tells whether pattern has the form that normalising gives it.
 func cleanGlob(pattern string) bool {
@@ -223,18 +232,31 @@ func foreignGlob(pattern string) bool {
 // matchGlob tells whether a clean pattern matches the clean path p or a folder
 // above it.
 func matchGlob(pattern, p string) bool {
-	// x/** is x and everything below it.
-	matched, err := doublestar.Match(pattern+"/**", p)
-	return matched || err != nil
+	// x/** is x and everything below it, but not for doublestar if x ends in a star
+	// or in two of them.
+	for strings.HasSuffix(pattern, "/**") {
+		pattern = strings.TrimSuffix(pattern, "/**")
+	}
+	if pattern == "" || p == "/" {
+		// The root has no name, and doublestar takes that for an empty one.
+		return pattern == ""
+	}
+	for _, whole := range []string{pattern, pattern + "/**"} {
+		if matched, err := doublestar.Match(whole, p); matched || err != nil {
+			return true
+		}
+	}
+	return false
 }
 
-// matchGlobFolded tells whether it does on a volume that ignores letter case.
-func matchGlobFolded(pattern, p string) bool {
+// matchGlobFolded tells whether it does on a volume that ignores letter case;
+// folded is the foldKey of p.
+func matchGlobFolded(pattern, p, folded string) bool {
 	if !strings.Contains(pattern, "[") {
-		return matchGlob(foldKey(pattern), foldKey(p))
+		return matchGlob(foldKey(pattern), folded)
 	}
 	expr, err := regexp.Compile(globRegexp(pattern))
-	return err != nil || expr.MatchString(p) || expr.MatchString(foldKey(p))
+	return err != nil || expr.MatchString(p) || expr.MatchString(folded)
 }
 
 // globRegexp translates a pattern, so that the ranges in its classes can be
@@ -282,6 +304,11 @@ func globRegexp(pattern string) string {
 			depth--
 			b.WriteString(`)`)
 		default:
+			if tail := strings.TrimPrefix(pattern[i:], "/**"); tail != pattern[i:] && (tail == "" || strings.ContainsAny(tail[:1], ",}")) {
+				b.WriteString(`(?:/.*)?`)
+				i += 2
+				continue
+			}
 			r := firstRune(pattern[i:])
 			b.WriteString(regexp.QuoteMeta(r))
 			i += len(r) - 1

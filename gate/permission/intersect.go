@@ -1,11 +1,8 @@
 package permission
 
 import (
-	"path"
 	"slices"
 )
-
-func parent(p string) string { return path.Dir(p) }
 
 // Intersect returns what both profiles allow and neither denies. The order of
 // the two does not matter.

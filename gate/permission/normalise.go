@@ -61,8 +61,16 @@ func Normalise(p Profile, side Side, env Environment, fsys FS) (Profile, []Dropp
 		return Profile{}, nil, fmt.Errorf("%w: glob_scan_max_depth is negative", ErrInvalid)
 	}
 	out.FileSystem.GlobScanMaxDepth = p.FileSystem.GlobScanMaxDepth
+	rules := compile(out).collapse()
+	var cost int
+	for pattern := range rules.globs {
+		cost += globCost(pattern)
+	}
+	if cost > maxCost {
+		return Profile{}, nil, fmt.Errorf("%w: all patterns together cost too much to match", ErrBadPattern)
+	}
 	slices.SortStableFunc(dropped, compareDropped)
-	return compile(out).collapse().profile(), dropped, nil
+	return rules.profile(), dropped, nil
 }
 
 // normaliseEntry returns what e stands for, which may be nothing for an allow.
@@ -126,7 +134,7 @@ func (env Environment) spellings(text string, fsys FS) ([]string, error) {
 		place, err := walk(way, fsys)
 		switch {
 		case err == nil:
-		case errors.Is(err, ErrProcess):
+		case errors.Is(err, ErrProcess), errors.Is(err, errLoop):
 			// It leads nowhere in particular, so the spelling is all there is.
 			continue
 		case errors.Is(err, ErrUnresolved):

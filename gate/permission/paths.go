@@ -34,10 +34,13 @@ func ancestors(p string) iter.Seq[string] {
 			if !yield(p) || p == "/" {
 				return
 			}
-			p = path.Dir(p)
+			p = parent(p)
 		}
 	}
 }
+
+// parent is the folder above the clean path p; / is above itself.
+func parent(p string) string { return p[:max(1, strings.LastIndexByte(p, '/'))] }
 
 // components splits a clean path; / has none.
 func components(p string) []string {
@@ -53,9 +56,11 @@ func touches(one, other string) bool {
 	if under(one, other) || under(other, one) {
 		return true
 	}
-	first, second := components(one), components(other)
-	for i := range min(len(first), len(second)) {
-		if !maybeSame(first[i], second[i]) {
+	for one, other = one[1:], other[1:]; one != "" && other != ""; {
+		var name, alike string
+		name, one, _ = strings.Cut(one, "/")
+		alike, other, _ = strings.Cut(other, "/")
+		if !maybeSame(name, alike) {
 			return false
 		}
 	}

@@ -36,6 +36,9 @@ const (
 	maxLinks = 40   // what the Linux kernel follows
 )
 
+// errLoop is for a path that the kernel will not follow to its end either.
+var errLoop = fmt.Errorf("%w: more than %d links", ErrUnresolved, maxLinks)
+
 var (
 	// A drive letter, with or without a slash after it. A file of such a name can
 	// be written as ./c:name.
@@ -165,7 +168,7 @@ func walk(raw string, fsys FS) (string, error) {
 				return path.Join(next, rest), ErrProcess
 			}
 			if links++; links > maxLinks {
-				return path.Join(next, rest), fmt.Errorf("%w: more than %d links", ErrUnresolved, maxLinks)
+				return path.Join(next, rest), errLoop
 			}
 			if !isText(target) || len(target) > maxPath {
 				return path.Join(next, rest), fmt.Errorf("link %s: %w", next, ErrBadPath)

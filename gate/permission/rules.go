@@ -125,8 +125,8 @@ func (r *rules) allowed(p string) Access {
 // allowedMinimal is the same for KindMinimal, which is somewhere below /.
 func (r *rules) allowedMinimal() Access { return stronger(r.minimal, r.allows["/"]) }
 
-// denied returns the entry that denies p and everything below it by its exact
-// spelling.
+// denied returns the entry by which deniesAll is true: the nearest path, or the
+// first pattern.
 func (r *rules) denied(p string) (Entry, bool) {
 	for dir := range ancestors(p) {
 		if r.denies[dir] {
@@ -139,6 +139,20 @@ func (r *rules) denied(p string) (Entry, bool) {
 		}
 	}
 	return Entry{}, false
+}
+
+// deniesAll tells whether r denies the clean path p and so everything below, by
+// its exact spelling.
+func (r *rules) deniesAll(p string) bool {
+	if deniedBy(r.denies, p) {
+		return true
+	}
+	for pattern := range r.globs {
+		if matchGlob(pattern, p) {
+			return true
+		}
+	}
+	return false
 }
 
 // opaquePlaces are the places of denies of unknown extent, in order.
@@ -184,13 +198,13 @@ func deniedBy(denies map[string]bool, p string) bool {
 // prune leaves out allows that are wholly denied as well. Denies stay.
 func (r *rules) prune() *rules {
 	r.collapse()
-	if len(r.opaque) > 0 || r.denies["/"] {
+	if len(r.opaque) > 0 || r.deniesAll("/") {
 		clear(r.allows)
 		r.minimal = ""
 		return r
 	}
 	for p := range r.allows {
-		if _, denied := r.denied(p); denied {
+		if r.deniesAll(p) {
 			delete(r.allows, p)
 		}
 	}
