@@ -97,5 +97,5 @@ func handwrittenFacts(request, environment *ast.Term) (*ast.Term, error) {
 		return nil, err
 	}
 	out := f.of(r, env)
-	return out.term(), nil
+	return ast.NewTerm(ast.LazyObject(out.native(nil))), nil
 }

@@ -50,24 +50,11 @@ func (f *failure) Error() string { return f.message }
 
 // evaluate runs the one query of a decision and returns the object it gives.
 func (p *Policy) evaluate(ctx context.Context, in *Input, options ...oparego.EvalOption) (ast.Object, error) {
-	value, err := in.value()
+	value, err := in.value(p.asked)
 	if err != nil {
 		return nil, &failure{kind: "evaluation", message: err.Error()}
 	}
 	return p.query1(ctx, p.query, value, options...)
-}
-
-// value is the input as OPA's own value.
-func (in *Input) value() (ast.Value, error) {
-	request, err := requestTerm(&in.Request)
-	if err != nil {
-		return nil, err
-	}
-	return ast.NewObject(
-		ast.Item(ast.InternedTerm("request"), request),
-		ast.Item(ast.InternedTerm("environment"), environmentTerm(&in.Environment)),
-		ast.Item(ast.InternedTerm("facts"), in.Facts.term()),
-	), nil
 }
 
 // query1 runs a query that binds x to one object. The deadline is OPA's own
@@ -209,22 +196,40 @@ func (a *answer) texts(name string) []string {
 	return out
 }
 
-// matches reads an array of tagged values.
-func (a *answer) matches(p *Policy, name string, v ast.Value) []approval.Match {
-	array, ok := v.(*ast.Array)
+// matches reads a list of sets of tagged values.
+func (a *answer) matches(p *Policy, name string) []approval.Match {
+	sets, ok := a.get(name).(*ast.Array)
 	if !ok {
 		a.fail(name)
 		return nil
 	}
 	var out []approval.Match
-	array.Foreach(func(t *ast.Term) {
-		m, err := p.match(t.Value)
-		if err != nil {
-			a.fail(name + ": " + err.Error())
-			return
+	for i := range sets.Len() {
+		set, ok := sets.Elem(i).Value.(ast.Set)
+		if !ok {
+			a.fail(name)
+			return nil
 		}
-		out = append(out, m)
-	})
+		if set.Len() == 0 {
+			continue
+		}
+		for _, t := range set.Slice() {
+			m, err := p.match(t.Value)
+			if err != nil {
+				a.fail(name + ": " + err.Error())
+				return nil
+			}
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func messages(matches []approval.Match) []string {
+	var out []string
+	for _, m := range matches {
+		out = append(out, m.Message)
+	}
 	return out
 }
 
@@ -253,25 +258,21 @@ func (p *Policy) ruling(output ast.Object, r *approval.Request) (approval.Ruling
 	if len(out.Effects) == 0 {
 		a.fail("effects")
 	}
-	if by, ok := a.get("matches").(ast.Object); ok {
-		// The rules that settled the route come first: a deny outranks an ask.
-		for _, decision := range decisions {
-			if t := by.Get(ast.InternedTerm(decision)); t != nil {
-				out.Rules = append(out.Rules, a.matches(p, "matches", t.Value)...)
-			}
+	// The rules that settled the route come first: a deny outranks an ask.
+	for _, decision := range decisions {
+		found := a.matches(p, decision)
+		out.Rules = append(out.Rules, found...)
+		if decision == string(out.Route) || decision == "review" && out.Route == approval.RouteAsk && len(out.Rules) == len(found) {
+			out.Reasons = append(out.Reasons, messages(found)...)
 		}
-	} else {
-		a.fail("matches")
 	}
-	out.Observed = a.matches(p, "observed", a.get("observed"))
-	for _, m := range a.matches(p, "context", a.get("context")) {
-		out.Context = append(out.Context, m.Message)
-	}
+	out.Observed = a.matches(p, "observed")
+	out.Context = messages(a.matches(p, "context"))
 	if len(out.Rules) > 1 {
 		slices.SortStableFunc(out.Rules, bySeverity)
 	}
 	var err error
-	if out.Ceiling, err = p.ceiling(a.get("ceilings"), r); err != nil && a.err == nil {
+	if out.Ceiling, err = p.ceiling(a.get("ceiling"), r); err != nil && a.err == nil {
 		a.err = &failure{kind: "output", message: err.Error()}
 	}
 	return out, a.err
@@ -344,17 +345,24 @@ func (p *Policy) ceiling(v ast.Value, r *approval.Request) (*permission.Ceiling,
 		env = Environment(*r.Environment)
 	}
 	out := permission.Unlimited()
+	limited := false
 	for i := range array.Len() {
-		var c struct {
+		var ceilings []struct {
 			Package string                     `json:"package"`
 			Value   map[string]json.RawMessage `json:"value"`
 		}
-		if err := ast.As(array.Elem(i).Value, &c); err != nil {
+		if err := ast.As(array.Elem(i).Value, &ceilings); err != nil {
 			return nil, fmt.Errorf("a ceiling is not a profile: %w", err)
 		}
-		if err := lower(&out, c.Value, env); err != nil {
-			return nil, fmt.Errorf("ceiling of %s: %w", c.Package, err)
+		for _, c := range ceilings {
+			limited = true
+			if err := lower(&out, c.Value, env); err != nil {
+				return nil, fmt.Errorf("ceiling of %s: %w", c.Package, err)
+			}
 		}
+	}
+	if !limited {
+		return nil, nil
 	}
 	return &out, nil
 }

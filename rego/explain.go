@@ -54,7 +54,7 @@ func (p *Policy) classify(ctx context.Context, in *Input) (Classification, error
 	if err != nil {
 		return unknown, err
 	}
-	value, err := in.value()
+	value, err := in.value(p.asked)
 	if err != nil {
 		return unknown, err
 	}

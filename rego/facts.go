@@ -47,6 +47,9 @@ type CommandFacts struct {
 	// Summary says once what the nodes say again and again.
 	Summary  argv.Summary    `json:"summary"`
 	Problems []shell.Problem `json:"problems"`
+	// ByProgram holds the nodes of each program. Only rules have it: it says
+	// nothing that Nodes does not.
+	ByProgram map[string][]argv.Node `json:"by_program,omitempty"`
 }
 
 // add reads one command of a call.

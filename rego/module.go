@@ -178,7 +178,10 @@ func (r *Rule) describe(chain ast.AnnotationsRefSet) error {
 
 // tag rewrites the heads of counted rules so that each value carries the number
 // of the rule that gave it, from first on. What the bodies mean stays the same.
-func (m *module) tag(nodes []*ast.Rule, rules []*Rule, first int) {
+//
+// It returns the programs that the bodies ask for by name.
+func (m *module) tag(nodes []*ast.Rule, rules []*Rule, first int) []string {
+	var asked []string
 	for i, r := range nodes {
 		if r.Head.Key == nil {
 			continue // a ceiling: one value for each package, told apart by it
@@ -189,8 +192,9 @@ func (m *module) tag(nodes []*ast.Rule, rules []*Rule, first int) {
 			ast.Item(ast.InternedTerm("mode"), ast.StringTerm(rules[i].Mode)),
 			ast.Item(ast.InternedTerm("value"), r.Head.Key),
 		).SetLocation(r.Head.Location)
-		m.guard(r)
+		asked = append(asked, m.guard(r)...)
 	}
+	return asked
 }
 
 var (
@@ -201,7 +205,7 @@ var (
 // guard puts `"git" in input.facts.programs` before a body that looks for the
 // uses of git with the helper library: OPA's rule index cannot look into a
 // function, but it can exclude a rule by this test without evaluating it.
-func (m *module) guard(r *ast.Rule) {
+func (m *module) guard(r *ast.Rule) []string {
 	var programs []string
 	for _, e := range r.Body {
 		if e.Negated || len(e.With) > 0 {
@@ -236,6 +240,7 @@ func (m *module) guard(r *ast.Rule) {
 	for i, e := range r.Body {
 		e.Index = i
 	}
+	return programs
 }
 
 func (m *module) appendProgram(programs []string, operator *ast.Term, args []*ast.Term) []string {
@@ -281,28 +286,43 @@ func (m *module) resolve(ref ast.Ref) ast.Ref {
 	return ref
 }
 
-// aggregate writes the module that unites the layers' rules under one name each:
-// data.regent.layers.deny and so on. It refers to each package by its path, so
-// that one query reaches all of them.
+// aggregate writes the module that names every package's rules in one place:
+// data.regent.layers.deny is a list of sets, one for each package that denies,
+// and so on. Only rules in mode enforce are there; the others are in observed.
 func aggregate(rules []*Rule) (*ast.Module, error) {
-	var b strings.Builder
-	b.WriteString("package regent.layers\n\n")
+	enforced, observed := map[string][]string{}, []string{}
 	seen := map[string]bool{}
 	for _, r := range rules {
-		if r.Ignored != "" {
-			continue
-		}
 		key := r.Package + "." + r.Decision
-		if seen[key] {
+		if r.Ignored != "" || seen[key] {
 			continue
 		}
 		seen[key] = true
-		path := "data." + key
-		if r.Decision == "ceiling" {
-			fmt.Fprintf(&b, "ceiling contains {\"package\": %q, \"value\": %s}\n\n", r.Package, path)
-			continue
+		ofThis := func(o *Rule) bool {
+			return o.Package == r.Package && o.Decision == r.Decision && o.Ignored == ""
 		}
-		fmt.Fprintf(&b, "%s contains m if some m in %s\n\n", r.Decision, path)
+		strict := slices.ContainsFunc(rules, func(o *Rule) bool { return ofThis(o) && o.Mode == "enforce" })
+		lax := slices.ContainsFunc(rules, func(o *Rule) bool { return ofThis(o) && o.Mode != "enforce" })
+		path := "data." + key
+		switch {
+		case r.Decision == "ceiling" && strict && lax:
+			return nil, &LoadError{Problems: []Problem{{File: r.File, Line: r.Line, Message: "the ceilings of one package have different modes", Hint: "put them in packages of their own"}}}
+		case r.Decision == "ceiling" && strict:
+			enforced["ceiling"] = append(enforced["ceiling"], fmt.Sprintf(`[{"package": %q, "value": c} | c := %s]`, r.Package, path))
+		case strict && lax:
+			enforced[r.Decision] = append(enforced[r.Decision], fmt.Sprintf(`{m | some m in %s; m.mode == "enforce"}`, path))
+			observed = append(observed, fmt.Sprintf(`{m | some m in %s; m.mode != "enforce"}`, path))
+		case strict:
+			enforced[r.Decision] = append(enforced[r.Decision], path)
+		case r.Decision != "ceiling":
+			observed = append(observed, path)
+		}
+	}
+	enforced["observed"] = observed
+	var b strings.Builder
+	b.WriteString("package regent.layers\n")
+	for _, name := range []string{"deny", "ask", "review", "allow", "ceiling", "context", "observed"} {
+		fmt.Fprintf(&b, "\n%s := [%s]\n", name, strings.Join(enforced[name], ", "))
 	}
 	m, err := ast.ParseModuleWithOpts("regent/layers.rego", b.String(), parserOptions())
 	if err != nil {

@@ -49,6 +49,7 @@ type Policy struct {
 	rules    []*Rule
 	files    []File
 	facts    *facts
+	asked    map[string]bool
 	compiler *ast.Compiler
 	store    storage.Store
 	query    oparego.PreparedEvalQuery
@@ -126,6 +127,8 @@ type assembled struct {
 	files   []File
 	modules map[string]*ast.Module
 	data    map[string]any
+	// asked are the programs that rules name.
+	asked map[string]bool
 }
 
 // Load reads, checks and compiles everything that src names. An error that
@@ -151,6 +154,7 @@ func Load(ctx context.Context, src Source) (*Policy, error) {
 		rules:    a.rules,
 		files:    a.files,
 		facts:    &facts{commands: a.builtin.commands, tools: a.tools, protected: newProtected(protected)},
+		asked:    a.asked,
 	}
 	schemas, err := schema.Set()
 	if err != nil {
@@ -182,7 +186,7 @@ func assemble(src Source) (*assembled, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &assembled{builtin: b, tools: b.tools, modules: maps.Clone(b.modules)}
+	a := &assembled{builtin: b, tools: b.tools, modules: maps.Clone(b.modules), asked: map[string]bool{}}
 	if src.Tools != nil {
 		if a.tools, err = catalog.Load(src.Tools); err != nil {
 			return nil, fmt.Errorf("read the tool catalogue: %w", err)
@@ -285,7 +289,9 @@ func (a *assembled) addLayer(c *contents) []Problem {
 				}
 			}
 		}
-		m.tag(nodes, rules, len(a.rules))
+		for _, program := range m.tag(nodes, rules, len(a.rules)) {
+			a.asked[program] = true
+		}
 		a.rules = append(a.rules, rules...)
 		a.modules[m.key()] = m.parsed
 	}

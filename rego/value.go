@@ -12,110 +12,97 @@ import (
 
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/rego/argv"
-	"github.com/regent-policy/regent/rego/catalog"
-	"github.com/regent-policy/regent/rego/shell"
 )
 
-// The input is built as OPA's own values, field by field: going through JSON
-// text and back would cost more than the rules do. A test compares what is
-// built here with the JSON form of the same Go values.
+// The input is an object whose parts turn into OPA's values when a rule asks for
+// them: most decisions look at a few of the facts, and turning all of them into
+// values would cost more than the rules do. A test compares what rules see with
+// the JSON form of the same Go values.
 
-// members collects the members of an object.
-type members [][2]*ast.Term
-
-func (m *members) add(key string, v *ast.Term) {
-	*m = append(*m, [2]*ast.Term{ast.InternedTerm(key), v})
-}
+// native collects the members of such an object.
+type native map[string]any
 
 // text adds a string that is left out when empty.
-func (m *members) text(key, v string) {
+func (n native) text(key, v string) {
 	if v != "" {
-		m.add(key, ast.InternedTerm(v))
+		n[key] = v
 	}
 }
 
 // flag adds a boolean that is left out when false.
-func (m *members) flag(key string, v bool) {
+func (n native) flag(key string, v bool) {
 	if v {
-		m.add(key, ast.InternedTerm(true))
+		n[key] = true
 	}
 }
 
-// list adds an array that is left out when empty.
-func (m *members) list(key string, v []string) {
-	if len(v) > 0 {
-		m.add(key, texts(v))
+// list adds an array that is there even when it is empty, so that a rule which
+// walks over it or counts it does not fall silent.
+func (n native) list(key string, v []string) {
+	if len(v) == 0 {
+		n[key] = ast.InternedEmptyArrayValue
+		return
 	}
+	n[key] = v
 }
 
-func (m members) term() *ast.Term { return ast.ObjectTerm(m...) }
-
-func texts(v []string) *ast.Term {
-	terms := make([]*ast.Term, len(v))
-	for i, s := range v {
-		terms[i] = ast.InternedTerm(s)
+// value is what rules see as input. The commands of the named programs are
+// values at once, since rules are known to ask for them.
+func (in *Input) value(asked map[string]bool) (ast.Value, error) {
+	request, err := requestNative(&in.Request)
+	if err != nil {
+		return nil, err
 	}
-	return ast.ArrayTerm(terms...)
+	return ast.LazyObject(native{
+		"request":     map[string]any(request),
+		"environment": map[string]any(environmentNative(&in.Environment)),
+		"facts":       map[string]any(in.Facts.native(asked)),
+	}), nil
 }
 
-func arrayOf[T any](v []T, term func(*T) *ast.Term) *ast.Term {
-	terms := make([]*ast.Term, len(v))
-	for i := range v {
-		terms[i] = term(&v[i])
-	}
-	return ast.ArrayTerm(terms...)
-}
-
-// requestTerm is the JSON form of a request.
-func requestTerm(r *approval.Request) (*ast.Term, error) {
-	m := make(members, 0, 12)
-	m.text("kind", string(r.Kind))
+// requestNative is the JSON form of a request.
+func requestNative(r *approval.Request) (native, error) {
+	n := make(native, 12)
+	n.text("kind", string(r.Kind))
 	if t := r.Tool; t != nil {
-		var f members
-		f.text("name", t.Name)
-		f.text("server", t.Server)
+		tool := native{"name": t.Name}
+		tool.text("server", t.Server)
+		tool.text("description", t.Description)
 		if len(t.Arguments) > 0 {
 			arguments, err := jsonTerm(t.Arguments)
 			if err != nil {
 				return nil, fmt.Errorf("read the tool's arguments: %w", err)
 			}
-			f.add("arguments", arguments)
+			tool["arguments"] = arguments.Value
 		}
 		if t.Annotations != nil {
-			f.add("annotations", annotationsTerm(t.Annotations))
+			tool["annotations"] = map[string]any(annotationsNative(t.Annotations))
 		}
-		f.text("description", t.Description)
-		m.add("tool", f.term())
+		n["tool"] = map[string]any(tool)
 	}
 	if c := r.Command; c != nil {
-		var f members
-		f.text("shell", c.Shell)
-		f.text("text", c.Text)
-		f.list("argv", c.Argv)
-		m.add("command", f.term())
+		command := native{}
+		command.text("shell", c.Shell)
+		command.text("text", c.Text)
+		if len(c.Argv) > 0 {
+			command["argv"] = c.Argv
+		}
+		n["command"] = map[string]any(command)
 	}
 	if len(r.Changes) > 0 {
-		m.add("changes", arrayOf(r.Changes, func(c *approval.Change) *ast.Term {
-			var f members
-			f.add("path", ast.StringTerm(c.Path))
-			f.add("operation", ast.InternedTerm(c.Operation))
-			f.text("move_path", c.MovePath)
-			f.text("diff", c.Diff)
-			return f.term()
-		}))
+		n["changes"] = r.Changes
 	}
-	m.text("grant_root", r.GrantRoot)
-	if n := r.Network; n != nil {
-		var f members
-		f.add("host", ast.StringTerm(n.Host))
-		if n.Port != 0 {
-			f.add("port", ast.InternedTerm(n.Port))
+	n.text("grant_root", r.GrantRoot)
+	if w := r.Network; w != nil {
+		network := native{"host": w.Host}
+		network.text("protocol", w.Protocol)
+		if w.Port != 0 {
+			network["port"] = w.Port
 		}
-		f.text("protocol", n.Protocol)
-		m.add("network", f.term())
+		n["network"] = map[string]any(network)
 	}
-	if e := r.Environment; e != nil {
-		m.add("environment", environmentTerm(e))
+	if r.Environment != nil {
+		n["environment"] = map[string]any(environmentNative(r.Environment))
 	}
 	if r.Permissions != nil {
 		raw, err := json.Marshal(r.Permissions)
@@ -126,14 +113,14 @@ func requestTerm(r *approval.Request) (*ast.Term, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode the permissions: %w", err)
 		}
-		m.add("permissions", permissions)
+		n["permissions"] = permissions.Value
 	}
-	m.flag("escalated", r.Escalated)
-	m.flag("human_only", r.HumanOnly)
+	n.flag("escalated", r.Escalated)
+	n.flag("human_only", r.HumanOnly)
 	if r.HostAllows != nil {
-		m.add("host_allows", ast.InternedTerm(*r.HostAllows))
+		n["host_allows"] = *r.HostAllows
 	}
-	m.text("reason", r.Reason)
+	n.text("reason", r.Reason)
 	if len(r.Options) > 0 {
 		options := make([]*ast.Term, len(r.Options))
 		for i, raw := range r.Options {
@@ -143,39 +130,36 @@ func requestTerm(r *approval.Request) (*ast.Term, error) {
 			}
 			options[i] = option
 		}
-		m.add("options", ast.ArrayTerm(options...))
+		n["options"] = ast.NewArray(options...)
 	}
 	if v := r.Run; v != nil {
-		var f members
-		f.add("id", ast.StringTerm(v.ID))
-		f.text("instance", v.Instance)
-		m.add("run", f.term())
+		run := native{"id": v.ID}
+		run.text("instance", v.Instance)
+		n["run"] = map[string]any(run)
 	}
 	if v := r.Session; v != nil {
-		var f members
-		f.text("id", v.ID)
-		f.text("turn_id", v.TurnID)
-		f.text("call_id", v.CallID)
-		m.add("session", f.term())
+		session := native{}
+		session.text("id", v.ID)
+		session.text("turn_id", v.TurnID)
+		session.text("call_id", v.CallID)
+		n["session"] = map[string]any(session)
 	}
 	if v := r.Harness; v != nil {
-		var f members
-		f.add("name", ast.InternedTerm(v.Name))
-		f.text("version", v.Version)
-		m.add("harness", f.term())
+		harness := native{"name": v.Name}
+		harness.text("version", v.Version)
+		n["harness"] = map[string]any(harness)
 	}
 	if v := r.Subject; v != nil {
-		var f members
-		f.add("id", ast.StringTerm(v.ID))
-		f.text("on_behalf_of", v.OnBehalfOf)
-		m.add("subject", f.term())
+		subject := native{"id": v.ID}
+		subject.text("on_behalf_of", v.OnBehalfOf)
+		n["subject"] = map[string]any(subject)
 	}
-	return m.term(), nil
+	return n, nil
 }
 
-func annotationsTerm(a *approval.Annotations) *ast.Term {
-	var f members
-	f.text("title", a.Title)
+func annotationsNative(a *approval.Annotations) native {
+	n := native{}
+	n.text("title", a.Title)
 	for _, hint := range []struct {
 		name  string
 		value *bool
@@ -186,65 +170,160 @@ func annotationsTerm(a *approval.Annotations) *ast.Term {
 		{"openWorldHint", a.OpenWorldHint},
 	} {
 		if hint.value != nil {
-			f.add(hint.name, ast.InternedTerm(*hint.value))
+			n[hint.name] = *hint.value
 		}
 	}
-	return f.term()
+	return n
 }
 
-func environmentTerm(e *approval.Environment) *ast.Term {
-	var f members
-	f.text("id", e.ID)
-	f.text("cwd", e.Cwd)
-	f.text("home", e.Home)
-	f.text("tmp_dir", e.TmpDir)
-	f.list("project_roots", e.ProjectRoots)
-	return f.term()
+func environmentNative(e *approval.Environment) native {
+	n := make(native, 5)
+	n.text("id", e.ID)
+	n.text("cwd", e.Cwd)
+	n.text("home", e.Home)
+	n.text("tmp_dir", e.TmpDir)
+	if len(e.ProjectRoots) > 0 {
+		n["project_roots"] = e.ProjectRoots
+	}
+	return n
 }
 
-// term is the value of input.facts.
-func (f *Facts) term() *ast.Term {
-	var command, paths, permissions, guard, m members
-	command.add("nodes", arrayOf(f.Command.Nodes, nodeTerm))
-	command.add("summary", summaryTerm(&f.Command.Summary))
-	command.add("problems", arrayOf(f.Command.Problems, func(p *shell.Problem) *ast.Term {
-		var m members
-		m.add("kind", ast.InternedTerm(p.Kind))
-		m.add("message", ast.InternedTerm(p.Message))
-		if p.Line > 0 {
-			m.add("line", ast.InternedTerm(p.Line))
-			m.add("column", ast.InternedTerm(p.Column))
-		}
-		return m.term()
-	}))
-	paths.add("read", texts(f.Paths.Read))
-	paths.add("write", texts(f.Paths.Write))
-	paths.add("unresolved", texts(f.Paths.Unresolved))
+// native is input.facts.
+func (f *Facts) native(asked map[string]bool) native {
+	tool := native{
+		"harness": f.Tool.Harness, "name": f.Tool.Name, "key": f.Tool.Key, "variant": f.Tool.Variant,
+		"server": f.Tool.Server, "tool": f.Tool.Tool, "listed": f.Tool.Listed, "mcp": f.Tool.MCP,
+		"escalated": f.Tool.Escalated, "plain": f.Tool.Plain,
+	}
+	tool.list("reads", f.Tool.Reads)
+	tool.list("writes", f.Tool.Writes)
+	tool.list("urls", f.Tool.URLs)
+	tool.list("hosts", f.Tool.Hosts)
+	tool.list("raised", f.Tool.Raised)
+	tool.list("problems", f.Tool.Problems)
+	if f.Tool.Annotations != nil {
+		tool["annotations"] = map[string]any(annotationsNative(f.Tool.Annotations))
+	}
+	tool["commands"] = orEmpty(f.Tool.Commands)
+	tool["inner"] = orEmpty(f.Tool.Inner)
+
+	paths := make(native, 3)
+	paths.list("read", f.Paths.Read)
+	paths.list("write", f.Paths.Write)
+	paths.list("unresolved", f.Paths.Unresolved)
+
+	permissions := native{}
 	permissions.flag("network", f.Permissions.Network)
 	permissions.flag("read", f.Permissions.Read)
 	permissions.flag("write", f.Permissions.Write)
 	permissions.text("problem", f.Permissions.Problem)
-	guard.add("writes", texts(f.Guard.Writes))
-	guard.add("mentions", arrayOf(f.Guard.Mentions, func(p *Mention) *ast.Term {
-		return ast.ObjectTerm(
-			ast.Item(ast.InternedTerm("node"), ast.InternedTerm(p.Node)),
-			ast.Item(ast.InternedTerm("path"), ast.StringTerm(p.Path)),
-		)
-	}))
-	m.add("tool", callTerm(&f.Tool))
-	m.add("command", command.term())
-	m.add("programs", texts(f.Programs))
-	m.add("paths", paths.term())
-	m.add("hosts", texts(f.Hosts))
-	m.add("urls", texts(f.URLs))
-	m.add("permissions", permissions.term())
-	m.add("guard", guard.term())
-	return m.term()
+
+	guard := make(native, 2)
+	guard.list("writes", f.Guard.Writes)
+	guard["mentions"] = orEmpty(f.Guard.Mentions)
+
+	n := native{
+		"tool":        map[string]any(tool),
+		"command":     map[string]any(f.Command.native(asked)),
+		"paths":       map[string]any(paths),
+		"permissions": map[string]any(permissions),
+		"guard":       map[string]any(guard),
+	}
+	n.list("programs", f.Programs)
+	n.list("hosts", f.Hosts)
+	n.list("urls", f.URLs)
+	return n
 }
 
-// nodeTerm is a command as rules see it. The parts that rules look at most are
-// there even when they are empty, so that a rule about them does not fall
-// silent.
+// orEmpty keeps a list as it is; it becomes values through its JSON form, when a
+// rule asks.
+func orEmpty[T any](v []T) any {
+	if len(v) == 0 {
+		return ast.InternedEmptyArrayValue
+	}
+	return v
+}
+
+func (f *CommandFacts) native(asked map[string]bool) native {
+	byProgram := make(map[string]any, len(f.Nodes))
+	for i := range f.Nodes {
+		name := f.Nodes[i].Program
+		if name == "" || byProgram[name] != nil {
+			continue
+		}
+		if asked[name] {
+			var terms []*ast.Term
+			for j := i; j < len(f.Nodes); j++ {
+				if f.Nodes[j].Program == name {
+					terms = append(terms, nodeTerm(&f.Nodes[j]))
+				}
+			}
+			byProgram[name] = ast.NewArray(terms...)
+			continue
+		}
+		var nodes []ruleNode
+		for j := i; j < len(f.Nodes); j++ {
+			if f.Nodes[j].Program == name {
+				nodes = append(nodes, newRuleNode(&f.Nodes[j]))
+			}
+		}
+		byProgram[name] = nodes
+	}
+	return native{
+		"nodes":      lazyNodes(f.Nodes),
+		"by_program": byProgram,
+		"summary":    map[string]any(summaryNative(&f.Summary)),
+		"problems":   orEmpty(f.Problems),
+	}
+}
+
+func summaryNative(s *argv.Summary) native {
+	n := make(native, 7)
+	n.list("uses", s.Uses)
+	n["standing"] = s.Standing
+	n["writes"] = arrayOf(s.Writes, pathTerm)
+	n["assigns"] = arrayOf(s.Assigns, assignTerm)
+	n["redirects"] = arrayOf(s.Redirects, redirectTerm)
+	n["repositories"] = arrayOf(s.Repositories, repositoryTerm)
+	n.list("problems", s.Problems)
+	return n
+}
+
+// ruleNode is a command as rules see it: the parts that rules look at most are
+// there even when they are empty.
+type ruleNode struct {
+	*argv.Node
+	Program    string   `json:"program"`
+	Name       string   `json:"name"`
+	Args       []string `json:"args"`
+	Flags      []string `json:"flags"`
+	Subcommand []string `json:"subcommand"`
+	Operands   []string `json:"operands"`
+}
+
+func newRuleNode(n *argv.Node) ruleNode {
+	whole := func(v []string) []string {
+		if v == nil {
+			return []string{}
+		}
+		return v
+	}
+	return ruleNode{n, n.Program, n.Name, whole(n.Args), whole(n.Flags), whole(n.Subcommand), whole(n.Operands)}
+}
+
+// lazyNodes are all commands, turned into values when a rule asks for all.
+type lazyNodes []argv.Node
+
+// MarshalJSON is what OPA calls when it turns the nodes into values.
+func (l lazyNodes) MarshalJSON() ([]byte, error) {
+	nodes := make([]ruleNode, len(l))
+	for i := range l {
+		nodes[i] = newRuleNode(&l[i])
+	}
+	return json.Marshal(nodes)
+}
+
+// nodeTerm is ruleNode as a value, made directly.
 func nodeTerm(n *argv.Node) *ast.Term {
 	m := make(members, 0, 16)
 	m.add("program", ast.InternedTerm(n.Program))
@@ -255,94 +334,116 @@ func nodeTerm(n *argv.Node) *ast.Term {
 	m.add("operands", texts(n.Operands))
 	m.list("uses", n.Uses)
 	m.text("standing", n.Standing)
-	if len(n.Reads) > 0 {
-		m.add("reads", arrayOf(n.Reads, pathTerm))
-	}
-	if len(n.Writes) > 0 {
-		m.add("writes", arrayOf(n.Writes, pathTerm))
-	}
 	m.list("hosts", n.Hosts)
 	m.list("urls", n.URLs)
 	m.list("starts", n.Starts)
-	if len(n.Assigns) > 0 {
-		m.add("assigns", arrayOf(n.Assigns, assignTerm))
-	}
-	if len(n.Redirects) > 0 {
-		m.add("redirects", arrayOf(n.Redirects, redirectTerm))
-	}
-	if len(n.Repositories) > 0 {
-		m.add("repositories", arrayOf(n.Repositories, repositoryTerm))
-	}
 	m.list("via", n.Via)
+	m.list("problems", n.Problems)
+	addArray(&m, "reads", n.Reads, pathTerm)
+	addArray(&m, "writes", n.Writes, pathTerm)
+	addArray(&m, "assigns", n.Assigns, assignTerm)
+	addArray(&m, "redirects", n.Redirects, redirectTerm)
+	addArray(&m, "repositories", n.Repositories, repositoryTerm)
 	m.text("stdin", n.Stdin)
 	m.flag("open_ended", n.OpenEnded)
 	m.text("dir", n.Dir)
 	m.flag("dir_unknown", n.DirUnknown)
-	m.list("problems", n.Problems)
 	m.add("line", ast.InternedTerm(n.Line))
 	m.add("column", ast.InternedTerm(n.Column))
 	m.add("text", ast.InternedTerm(n.Text))
 	return m.term()
 }
 
-func summaryTerm(s *argv.Summary) *ast.Term {
-	m := make(members, 0, 7)
-	m.add("uses", texts(s.Uses))
-	m.add("standing", ast.InternedTerm(s.Standing))
-	m.add("writes", arrayOf(s.Writes, pathTerm))
-	m.add("assigns", arrayOf(s.Assigns, assignTerm))
-	m.add("redirects", arrayOf(s.Redirects, redirectTerm))
-	m.add("repositories", arrayOf(s.Repositories, repositoryTerm))
-	m.add("problems", texts(s.Problems))
-	return m.term()
+// members collects the members of a value made directly.
+type members [][2]*ast.Term
+
+func (m *members) add(key string, v *ast.Term) {
+	*m = append(*m, [2]*ast.Term{ast.InternedTerm(key), v})
+}
+
+func (m *members) text(key, v string) {
+	if v != "" {
+		m.add(key, ast.InternedTerm(v))
+	}
+}
+
+func (m *members) flag(key string, v bool) {
+	if v {
+		m.add(key, ast.InternedTerm(true))
+	}
+}
+
+func (m *members) list(key string, v []string) {
+	if len(v) > 0 {
+		m.add(key, texts(v))
+	}
+}
+
+func addArray[T any](m *members, key string, v []T, term func(*T) *ast.Term) {
+	if len(v) > 0 {
+		m.add(key, ast.NewTerm(arrayOf(v, term)))
+	}
+}
+
+func (m members) term() *ast.Term { return ast.ObjectTerm(m...) }
+
+var emptyArray = ast.NewTerm(ast.InternedEmptyArrayValue)
+
+func texts(v []string) *ast.Term {
+	if len(v) == 0 {
+		return emptyArray
+	}
+	terms := make([]*ast.Term, len(v))
+	for i, s := range v {
+		terms[i] = ast.InternedTerm(s)
+	}
+	return ast.ArrayTerm(terms...)
+}
+
+func arrayOf[T any](v []T, term func(*T) *ast.Term) ast.Value {
+	if len(v) == 0 {
+		return ast.InternedEmptyArrayValue
+	}
+	terms := make([]*ast.Term, len(v))
+	for i := range v {
+		terms[i] = term(&v[i])
+	}
+	return ast.NewArray(terms...)
 }
 
 func assignTerm(a *argv.Assign) *ast.Term {
-	var f members
-	f.add("name", ast.InternedTerm(a.Name))
-	f.add("value", ast.InternedTerm(a.Value))
-	f.text("kind", a.Kind)
-	f.flag("append", a.Append)
-	f.flag("bare", a.Bare)
-	return f.term()
+	var m members
+	m.add("name", ast.InternedTerm(a.Name))
+	m.add("value", ast.InternedTerm(a.Value))
+	m.text("kind", a.Kind)
+	m.flag("append", a.Append)
+	m.flag("bare", a.Bare)
+	return m.term()
 }
 
 func redirectTerm(r *argv.Redirect) *ast.Term {
-	var f members
-	f.add("op", ast.InternedTerm(r.Op))
-	f.text("fd", r.FD)
-	f.add("mode", ast.InternedTerm(r.Mode))
-	f.text("target", r.Target)
-	f.text("kind", r.Kind)
-	return f.term()
+	var m members
+	m.add("op", ast.InternedTerm(r.Op))
+	m.text("fd", r.FD)
+	m.add("mode", ast.InternedTerm(r.Mode))
+	m.text("target", r.Target)
+	m.text("kind", r.Kind)
+	return m.term()
 }
 
 func repositoryTerm(r *argv.Repository) *ast.Term {
-	var f members
-	f.text("dir", r.Dir)
-	f.flag("unknown", r.Unknown)
-	return f.term()
+	var m members
+	m.text("dir", r.Dir)
+	m.flag("unknown", r.Unknown)
+	return m.term()
 }
 
 func pathTerm(p *argv.Path) *ast.Term {
-	var f members
-	f.add("word", ast.InternedTerm(p.Word))
-	f.text("kind", p.Kind)
-	f.flag("tree", p.Tree)
-	return f.term()
-}
-
-func callTerm(c *catalog.Call) *ast.Term {
-	raw, err := json.Marshal(c)
-	if err == nil {
-		var t *ast.Term
-		if t, err = jsonTerm(raw); err == nil {
-			return t
-		}
-	}
-	// A call holds nothing that JSON cannot say. Were it otherwise, the tool
-	// would be one that nobody listed.
-	return ast.ObjectTerm(ast.Item(ast.InternedTerm("problems"), texts([]string{err.Error()})))
+	var m members
+	m.add("word", ast.InternedTerm(p.Word))
+	m.text("kind", p.Kind)
+	m.flag("tree", p.Tree)
+	return m.term()
 }
 
 // jsonTerm reads JSON text into OPA's values without a detour through maps.

@@ -7,5 +7,5 @@ import "embed"
 
 // FS holds the built-in Rego and the tables.
 //
-//go:embed *.rego call effects lib tools world catalog
+//go:embed *.rego call effects guards lib tools world catalog
 var FS embed.FS

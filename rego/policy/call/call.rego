@@ -12,19 +12,28 @@ import data.regent.tools
 
 # METADATA
 # description: the set of effects, sorted; never empty
-effects := sort(_effects)
+effects := sort(_all)
 
-_effects := (_tool | _command) | _permissions
+# A bare command is what most calls are; the general case unites three sets.
+_all := commands.whole if {
+	_only_command
+} else := ({e | some e in tools.call.effects} | _command) | _permissions
 
-_tool := {e | some e in tools.call.effects}
+_only_command if {
+	_carries_command
+	tools.call.effects == []
+	not input.request.permissions
+}
+
+_carries_command if tools.call.command == true
 
 default _command := set()
 
-_command := {e | some e in commands.command.effects} if tools.call.command
+_command := commands.whole if _carries_command
 
 default _permissions := set()
 
-_permissions := {e | some e in _asked} if input.request.permissions
+_permissions := _asked if input.request.permissions
 
 _asked contains "network" if input.facts.permissions.network
 
@@ -38,11 +47,11 @@ _asked contains "unknown" if input.facts.permissions.problem
 # description: true when the call leaves this machine or comes from an MCP server
 default external := false
 
-external if tools.call.external
+external if tools.call.external == true
 
 external if {
-	tools.call.command
-	commands.command.external
+	_carries_command
+	"network" in commands.whole
 }
 
 external if input.facts.permissions.network
@@ -52,7 +61,7 @@ external if input.facts.permissions.network
 default read_only := false
 
 read_only if {
-	_effects == {"read"}
+	_all == {"read"}
 	not external
 	not input.request.permissions
 	not _escalated
@@ -69,25 +78,25 @@ why := array.concat(tools.call.why, _command_why)
 
 default _command_why := []
 
-_command_why := commands.command.why if tools.call.command
+_command_why := commands.command.why if _carries_command
 
 # METADATA
 # description: the commands that the call carries, each with its effects
 default nodes := []
 
-nodes := commands.nodes if tools.call.command
+nodes := commands.nodes if _carries_command
 
 # METADATA
 # description: why nobody needs to answer; undefined when somebody does
 skip := "a tool of the harness that only reads on this machine" if {
 	read_only
-	not tools.call.command
+	not _carries_command
 	input.request.kind == "tool"
 	input.facts.tool.listed
 }
 
 skip := "permissions.read_only_commands is skip, and every command certainly only reads" if {
 	read_only
-	tools.call.command
+	_carries_command
 	data.regent.settings.read_only_commands == "skip"
 }

@@ -11,10 +11,7 @@ import data.regent.lib.facts
 # description: |
 #   every use of a program, by its plain name: {"program", "args", "flags",
 #   "operands", "subcommand", "line", ...}
-invocations(program) := {node |
-	some node in facts.command.nodes
-	node.program == program
-}
+invocations(program) := {node | some node in facts.command.by_program[program]}
 
 # METADATA
 # description: true when the call runs the program at least once

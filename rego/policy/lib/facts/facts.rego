@@ -12,7 +12,7 @@ _facts := input.facts if {
 
 # METADATA
 # description: the commands and what could not be read of them
-default command := {"nodes": [], "problems": []}
+default command := {"nodes": [], "by_program": {}, "problems": []}
 
 command := _facts.command
 

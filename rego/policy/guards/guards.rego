@@ -1,0 +1,56 @@
+# METADATA
+# title: Guards
+# description: >-
+#   What holds whatever the layers say: refusals that no rule can lift, and
+#   questions that no allow and no mode can answer.
+# schemas:
+#   - input: schema.request
+package regent.guards
+
+import data.regent.call
+import data.regent.layers
+
+# METADATA
+# description: why the request is denied
+refusals contains "the host's own access list refuses this call" if input.request.host_allows == false
+
+refusals contains "approval_policy is never: no further permissions are granted" if {
+	input.request.kind == "permissions"
+	data.regent.settings.approval_policy == "never"
+}
+
+refusals contains "approval_policy.granular.request_permissions is off: no further permissions are granted" if {
+	input.request.kind == "permissions"
+	data.regent.settings.approval_policy == "granular"
+	not data.regent.settings.granular.request_permissions
+}
+
+# METADATA
+# description: why a person is asked
+questions contains "only a person may answer this request" if input.request.human_only == true
+
+# Regent guards itself: what an epoch was made from, and the files that make an
+# agent ask at all, do not change without a person.
+questions contains sprintf("this would write to %s, which Regent's own decisions depend on", [p]) if {
+	some p in input.facts.guard.writes
+}
+
+questions contains sprintf("this may write to %s, which Regent's own decisions depend on", [m.path]) if {
+	some m in input.facts.guard.mentions
+	call.nodes[m.node].effects != ["read"]
+}
+
+# An allow that does not say what it allows is not an explicit allow.
+questions contains sprintf("rule %s allows with a value that is neither a message nor an object with one", [m.id]) if {
+	some m in layers.allow[_]
+	not _message(m.value)
+}
+
+# What the request would open cannot be told.
+questions contains sprintf("the requested permissions cannot be understood: %s", [input.facts.permissions.problem]) if {
+	input.facts.permissions.problem
+}
+
+_message(value) if is_string(value)
+
+_message(value) if is_string(value.message)
