@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/regent-policy/regent/gate/approval"
 )
@@ -77,10 +79,15 @@ type Command struct {
 	Cwd   string   `json:"cwd,omitempty"`
 }
 
-// maxInner bounds the calls in one call, maxDepth how deep they are wrapped.
+// What one call may hold. Past these the rest is not looked at, which is a
+// problem of its own: nobody sends such a call in good faith.
 const (
-	maxInner = 100
-	maxDepth = 3
+	maxInner    = 100
+	maxDepth    = 3
+	maxCommands = 1000
+	maxPaths    = 4096
+	maxURLs     = 1000
+	maxProblems = 100
 )
 
 // Call tells what r does. Nothing in r is trusted to be well formed. Lists in
@@ -366,20 +373,20 @@ func object(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return args, nil
 	}
-	// The whole depth is checked for names given twice, so the first pass goes
-	// all the way down.
-	var deep any
-	if err := jsonv2.Unmarshal(raw, &deep); err != nil {
-		return nil, fmt.Errorf("not valid JSON or a name is given twice")
+	// This looks all the way down: names given twice count at any depth.
+	v := jsontext.Value(raw)
+	if !v.IsValid() {
+		return nil, errors.New("not valid JSON or a name is given twice")
 	}
-	if deep == nil {
+	switch v.Kind() {
+	case 'n':
 		return args, nil
-	}
-	if _, ok := deep.(map[string]any); !ok {
-		return nil, fmt.Errorf("not an object")
+	case '{':
+	default:
+		return nil, errors.New("not an object")
 	}
 	if err := jsonv2.Unmarshal(raw, &args); err != nil {
-		return nil, fmt.Errorf("not an object")
+		return nil, errors.New("not an object")
 	}
 	for name, value := range args {
 		if isNull(value) {
@@ -489,7 +496,9 @@ func (r *reader) surroundings() {
 			switch {
 			case !ok || strings.ContainsRune(s, 0):
 				r.call.problem("argument %s is not a path", name)
-			default:
+			case r.cwd != "" && s != "" && s != r.cwd:
+				r.call.problem("argument %s names a second folder for the command", name)
+			case s != "":
 				r.cwd = s
 			}
 		case Args:
@@ -801,10 +810,17 @@ func oneOf(v any, known []any) bool {
 }
 
 func (call *Call) problem(format string, args ...any) {
+	if len(call.Problems) >= maxProblems {
+		return
+	}
 	call.Problems = append(call.Problems, fmt.Sprintf(format, args...))
 }
 
 func (call *Call) command(name string, c Command) {
+	if len(call.Commands) >= maxCommands {
+		call.problem("more than %d commands", maxCommands)
+		return
+	}
 	if c.Text == "" && len(c.Argv) == 0 || len(c.Argv) > 0 && c.Argv[0] == "" {
 		call.problem("argument %s is empty", name)
 		return
@@ -817,6 +833,9 @@ func (call *Call) command(name string, c Command) {
 
 func (call *Call) path(to *[]string, name, p string) {
 	switch {
+	case len(*to) >= maxPaths:
+		call.problem("more than %d paths", maxPaths)
+		return
 	case p == "":
 		call.problem("argument %s is empty", name)
 		return
@@ -830,6 +849,10 @@ func (call *Call) path(to *[]string, name, p string) {
 // url adds an address. Only http, https and the two WebSocket schemes are
 // understood: other schemes reach files, mail or programs.
 func (call *Call) url(name, s string) {
+	if len(call.URLs) >= maxURLs {
+		call.problem("more than %d addresses", maxURLs)
+		return
+	}
 	call.URLs = append(call.URLs, s)
 	u, err := url.Parse(s)
 	if err != nil || strings.ContainsAny(s, "\\ \t\r\n") {

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -308,6 +309,13 @@ func TestCallReadsArguments(t *testing.T) {
 		{"a native command as an argument vector", "native", "run_command", `{"command":["git","status"],"cwd":"/w"}`, touched{
 			Key: "run_command", Commands: []catalog.Command{{Argv: []string{"git", "status"}, Cwd: "/w"}},
 		}},
+		{"two folders for one command are a problem", "", "run_command", `{"command":"ls","cwd":"/w","workdir":"/v"}`, touched{
+			Key: "run_command", Commands: []catalog.Command{{Shell: "bash", Text: "ls", Cwd: "/w"}},
+			Problems: []string{"argument workdir names a second folder for the command"},
+		}},
+		{"the same folder twice is one", "", "run_command", `{"command":"ls","cwd":"/w","workdir":"/w"}`, touched{
+			Key: "run_command", Commands: []catalog.Command{{Shell: "bash", Text: "ls", Cwd: "/w"}},
+		}},
 		{"a native command that gets input", "", "run_command", `{"command":"cat","stdin":"x"}`, touched{
 			Key: "run_command", Commands: bash("cat"), Raised: []string{"stdin"},
 		}},
@@ -411,6 +419,42 @@ func TestCallOfSeveralToolsIsBounded(t *testing.T) {
 			got := c.Call(tool("opencode", "batch", `{"tool_calls":`+tc.calls+`}`))
 			if diff := cmp.Diff([]string{tc.want}, got.Problems); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCallIsBounded(t *testing.T) {
+	c := shipped(t)
+	many := func(n int, element string) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
+	var names strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&names, `"x%d":1,`, i)
+	}
+	var patch strings.Builder
+	patch.WriteString("*** Begin Patch\n")
+	for i := range 5000 {
+		fmt.Fprintf(&patch, "*** Delete File: f%d\n", i)
+	}
+	patch.WriteString("*** End Patch\n")
+	input, err := json.Marshal(map[string]string{"input": patch.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, harness, tool, arguments, want string }{
+		{"commands", "cline", "run_commands", `{"commands":` + many(5000, `"ls"`) + `}`, "more than 1000 commands"},
+		{"paths", "cline", "read_files", `{"files":` + many(5000, `"a"`) + `}`, "more than 4096 paths"},
+		{"addresses", "cline", "fetch_web_content", `{"requests":` + many(5000, `{"url":"https://a.example"}`) + `}`, "more than 1000 addresses"},
+		{"files of a patch", "codex", "apply_patch", string(input), "more than 4096 files"},
+		{"unknown arguments", "claude-code", "Bash", `{` + names.String() + `"command":"ls"}`, "is not in the catalogue"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := c.Call(tool(tc.harness, tc.tool, tc.arguments))
+			if len(got.Problems) == 0 || len(got.Problems) > 100 || !strings.Contains(got.Problems[0], tc.want) {
+				t.Errorf("%d problems, the first one %q, want %q", len(got.Problems), append(got.Problems, "")[0], tc.want)
+			}
+			if len(got.Commands) > 1000 || len(got.Reads) > 4096 || len(got.Writes) > 4096 || len(got.URLs) > 1000 {
+				t.Errorf("%d commands, %d reads, %d writes, %d addresses", len(got.Commands), len(got.Reads), len(got.Writes), len(got.URLs))
 			}
 		})
 	}

@@ -76,9 +76,13 @@ func (p *patchReader) add(name string) error {
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }):
 		return p.fault("a file name with control characters")
 	}
-	if !slices.Contains(p.paths, name) {
-		p.paths = append(p.paths, name)
+	if slices.Contains(p.paths, name) {
+		return nil
 	}
+	if len(p.paths) >= maxPaths {
+		return p.fault("more than %d files", maxPaths)
+	}
+	p.paths = append(p.paths, name)
 	return nil
 }
 
