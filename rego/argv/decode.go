@@ -45,6 +45,7 @@ import (
 //	loose       options that are not listed add nothing to the effects
 //	opens       the operands are a command listed by itself
 //	gate        git: repository configuration may start programs
+//	reaches     effects where a host or a URL is named
 //	probes      whole argument lists that only tell about the program
 //	script      from effects to what the reader of the operand may find
 //	open_script words that are data of the shell may stand in place of the script
@@ -251,7 +252,7 @@ func (d *decoder) simple(n *yaml.Node, parent *spec, into map[string]*spec) {
 
 func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	s.options = map[string]*option{}
-	var options, operands, opened, probes, script, commands, simple, effects *yaml.Node
+	var options, operands, opened, probes, reaches, script, commands, simple, effects *yaml.Node
 	var inherit bool
 	marked := map[marks]*yaml.Node{}
 	d.mapping(n, func(key, value *yaml.Node) {
@@ -300,6 +301,8 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 			probes = value
 		case "script":
 			script = value
+		case "reaches":
+			reaches = value
 		case "inherit":
 			inherit = d.bool(value)
 		case "commands":
@@ -342,6 +345,9 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	}
 	if probes != nil {
 		d.probes(probes, s)
+	}
+	if reaches != nil {
+		s.reachUse = d.key(reaches, s.name+" REACHES", d.effects(reaches, reaches.Value))
 	}
 	if script != nil {
 		d.script(script, s)

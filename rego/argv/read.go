@@ -470,6 +470,9 @@ func (s *scanner) finish() {
 		s.openEnd(pattern)
 	}
 	s.settlePaths(pattern)
+	if len(s.node.Hosts)+len(s.node.URLs) > 0 {
+		s.use(spec.reachUse)
+	}
 }
 
 // settlePaths sorts the paths named into those read and those written.

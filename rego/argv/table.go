@@ -184,6 +184,8 @@ type spec struct {
 	// place of name, when an option opens a command.
 	opened    []operand
 	openedUse string
+	// reachUse is the key that counts where a host or a URL is named.
+	reachUse string
 	// numeric lists -5 as an inert option.
 	numeric bool
 	// harmless says that no option of the program, listed or not, does more than
