@@ -197,7 +197,7 @@ func TestCheck(t *testing.T) {
 	tree := permissiontest.Tree{
 		Links: map[string]string{
 			"/w/out": "/etc", "/w/in": "/w/src", "/home/dev/keys": "/home/dev/.ssh",
-			"/proc/self": "9", "/proc/9/cwd": "/w", "/w/moved": "/w/src/deep",
+			"/proc/self": "9", "/proc/self/cwd": "/w", "/w/moved": "/w/src/deep",
 		},
 		Errors: map[string]error{"/w/locked": fs.ErrPermission},
 	}

@@ -20,7 +20,7 @@ func ExampleNewRequest() {
 		log.Fatal(err)
 	}
 	for _, e := range request.Permissions.FileSystem.Entries {
-		fmt.Println(e.Access, e.Path.Path)
+		fmt.Println(e)
 	}
 	// Output:
 	// write /home/dev/.cache/tool
@@ -49,12 +49,12 @@ func ExampleRequest_Settle() {
 	}
 	fmt.Println(settled.Scope, settled.Permissions.FileSystem.Entries[0].Path.Path, settled.OverGrant)
 	for _, d := range settled.Dropped {
-		fmt.Println(d.Message)
+		fmt.Println(d)
 	}
 	// Output:
 	// turn /workspace/app/build true
-	// wider than the request
-	// wider than the ceiling
+	// granted write /workspace: wider than the request
+	// granted scope session: wider than the ceiling
 }
 
 func ExampleIntersect() {
@@ -66,7 +66,7 @@ func ExampleIntersect() {
 		permission.Literal("/workspace", permission.Read),
 	}}}
 	for _, e := range permission.Intersect(requested, granted).FileSystem.Entries {
-		fmt.Println(e.Access, e.Path.Path)
+		fmt.Println(e)
 	}
 	// Output:
 	// read /workspace/app

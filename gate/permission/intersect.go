@@ -1,7 +1,9 @@
 package permission
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // Intersect returns what both profiles allow and neither denies. The order of
@@ -128,6 +130,20 @@ func (d Dropped) said() Dropped {
 		d.Message = string(d.Reason)
 	}
 	return d
+}
+
+// String is d for people, as in "granted write /w: wider than the request".
+func (d Dropped) String() string {
+	what := "network"
+	switch {
+	case d.Entry != nil:
+		what = d.Entry.String()
+	case d.Network != nil && !d.Network.All:
+		what += " " + strings.Join(d.Network.Hosts, " ")
+	case d.Scope != "":
+		what = "scope " + string(d.Scope)
+	}
+	return fmt.Sprintf("%s %s: %s", d.Side, what, d.Message)
 }
 
 // Intersection is an effective profile and what it took to get there.

@@ -2,8 +2,6 @@ package permission_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,24 +9,11 @@ import (
 	"github.com/regent-policy/regent/gate/permission"
 )
 
-// told is a dropped part in one line.
+// told is what is told of each dropped part.
 func told(dropped []permission.Dropped) []string {
 	var lines []string
 	for _, d := range dropped {
-		what := string(d.Scope)
-		switch {
-		case d.Entry != nil && d.Entry.Path.Type == permission.TypePath:
-			what = string(d.Entry.Access) + " " + d.Entry.Path.Path
-		case d.Entry != nil && d.Entry.Path.Type == permission.TypeGlob:
-			what = string(d.Entry.Access) + " " + d.Entry.Path.Pattern
-		case d.Entry != nil:
-			what = string(d.Entry.Access) + " " + string(d.Entry.Path.Special.Kind)
-		case d.Network != nil && d.Network.All:
-			what = "network"
-		case d.Network != nil:
-			what = strings.Join(d.Network.Hosts, " ")
-		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s", d.Side, what, d.Message))
+		lines = append(lines, d.String())
 	}
 	return lines
 }
@@ -68,6 +53,11 @@ func TestIntersectAll(t *testing.T) {
 			`{"file_system":{"read":["/a"]}}`,
 			[]string{"requested network: not in the grant", "requested read /b: not in the grant", "granted read /c: not in the request"},
 		},
+		"the root is wider than any part of it": {
+			`{"file_system":{"write":["/"]}}`, `{"file_system":{"write":["/w"]}}`, all,
+			`{"file_system":{"write":["/w"]}}`,
+			[]string{"requested write /: wider than the grant"},
+		},
 		"a wider grant is clipped to the request": {
 			`{"file_system":{"write":["/w/out","/w/tmp"]}}`, `{"file_system":{"write":["/w"]}}`, all,
 			`{"file_system":{"write":["/w/out","/w/tmp"]}}`,
@@ -85,7 +75,7 @@ func TestIntersectAll(t *testing.T) {
 		},
 		"a host does not cover those below it": {
 			`{"network":{"hosts":["example.com"]}}`, `{"network":{"hosts":["docs.example.com"]}}`, all, `{}`,
-			[]string{"requested example.com: not in the grant", "granted docs.example.com: not in the request"},
+			[]string{"requested network example.com: not in the grant", "granted network docs.example.com: not in the request"},
 		},
 		"the ceiling clips what both sides agree on": {
 			`{"file_system":{"write":["/w"]},"network":{"enabled":true}}`,
@@ -116,7 +106,7 @@ func TestIntersectAll(t *testing.T) {
 			[]string{
 				"requested write /w: the grant denies a part of it",
 				"requested deny /x: a deny that cuts nothing that is left",
-				"requested deny /y/*: a deny that cuts nothing that is left",
+				`requested deny "/y/*": a deny that cuts nothing that is left`,
 				"granted write /w: the request denies a part of it",
 			},
 		},
@@ -134,10 +124,10 @@ func TestIntersectAll(t *testing.T) {
 			[]string{
 				"requested write /w/src/app: denied by the grant",
 				"granted write /w/src/app: allowed and denied by the same profile",
-				"granted deny /**/x: a deny that cuts nothing that is left",
-				"granted deny /w/*.pem: a deny that cuts nothing that is left",
-				"granted deny /w/*/*/key: a deny that cuts nothing that is left",
-				"granted deny /w/s*: a deny that cuts nothing that is left",
+				`granted deny "/**/x": a deny that cuts nothing that is left`,
+				`granted deny "/w/*.pem": a deny that cuts nothing that is left`,
+				`granted deny "/w/*/*/key": a deny that cuts nothing that is left`,
+				`granted deny "/w/s*": a deny that cuts nothing that is left`,
 			},
 		},
 		"a pattern that cannot match goes": {
@@ -146,8 +136,8 @@ func TestIntersectAll(t *testing.T) {
 			`{"file_system":{"write":["/w/src/app"],"deny_glob":["/w/*/*/key","/**/x"]}}`,
 			[]string{
 				"requested write /w/src/app: the grant denies a part of it",
-				"granted deny /w/*.pem: a deny that cuts nothing that is left",
-				"granted deny /w/?: a deny that cuts nothing that is left",
+				`granted deny "/w/*.pem": a deny that cuts nothing that is left`,
+				`granted deny "/w/?": a deny that cuts nothing that is left`,
 			},
 		},
 		"a deny spelled in another letter case stays, for some volume folds it": {
@@ -166,13 +156,13 @@ func TestIntersectAll(t *testing.T) {
 		},
 		"but by no other path, and covers none": {
 			`{"file_system":{"entries":[` + minimalRead + `]}}`, `{"file_system":{"write":["/usr"]}}`, all, `{}`,
-			[]string{"requested read minimal: not in the grant", "granted write /usr: not in the request"},
+			[]string{"requested read <minimal>: not in the grant", "granted write /usr: not in the request"},
 		},
 		"every deny may cut minimal": {
 			`{"file_system":{"entries":[` + minimalRead + `]}}`,
 			`{"file_system":{"deny":["/opt"],"deny_glob":["/**/x"],"entries":[` + minimalRead + `]}}`, all,
 			`{"file_system":{"deny":["/opt"],"deny_glob":["/**/x"],"entries":[` + minimalRead + `]}}`,
-			[]string{"requested read minimal: the grant denies a part of it"},
+			[]string{"requested read <minimal>: the grant denies a part of it"},
 		},
 		"a deny of unknown extent takes every path": {
 			`{"file_system":{"write":["/w"]},"network":{"enabled":true}}`,
@@ -181,16 +171,16 @@ func TestIntersectAll(t *testing.T) {
 			[]string{
 				"requested write /w: the grant has a deny of unknown extent, which denies every path",
 				"granted write /w: allowed and denied by the same profile",
-				"granted deny unknown: a deny that cuts nothing that is left",
+				"granted deny <unknown/p>: a deny that cuts nothing that is left",
 			},
 		},
 		"what is not normalised grants nothing": {
 			`{"file_system":{"write":["/w"]},"network":{"hosts":["a.example"]}}`,
 			`{"file_system":{"write":["/w/../w"]},"network":{"hosts":["A.example"]}}`, all, `{}`,
 			[]string{
-				"requested a.example: not in the grant",
+				"requested network a.example: not in the grant",
 				"requested write /w: not in the grant",
-				"granted A.example: not in normalised form",
+				"granted network A.example: not in normalised form",
 				"granted write /w/../w: not in normalised form",
 			},
 		},

@@ -132,6 +132,25 @@ func DenyGlob(pattern string) Entry {
 	return Entry{Path: Path{Type: TypeGlob, Pattern: pattern}, Access: Deny}
 }
 
+// String is e for people: the access and the place as it is written, a pattern in
+// quotes, a special place by its name.
+func (e Entry) String() string {
+	switch e.Path.Type {
+	case TypePath:
+		return fmt.Sprintf("%s %s", e.Access, e.Path.Path)
+	case TypeGlob:
+		return fmt.Sprintf("%s %q", e.Access, e.Path.Pattern)
+	default:
+		name := string(e.Path.Special.Kind)
+		for _, more := range []string{e.Path.Special.Path, e.Path.Special.Subpath} {
+			if more != "" {
+				name += "/" + more
+			}
+		}
+		return fmt.Sprintf("%s <%s>", e.Access, name)
+	}
+}
+
 // IsEmpty tells whether p says nothing at all. Parts that are present but empty
 // say nothing, and neither does a network that is not enabled.
 func (p Profile) IsEmpty() bool {

@@ -163,6 +163,8 @@ func walk(raw string, fsys FS) (string, error) {
 			// the walk goes on.
 		case err != nil:
 			return path.Join(next, rest), fmt.Errorf("%w: %w", ErrUnresolved, err)
+		case target != "" && (next == "/proc/self" || next == "/proc/thread-self"):
+			// Followed, it would name this process and not the one that asks.
 		case target != "":
 			if perProcess(next) {
 				return path.Join(next, rest), ErrProcess
@@ -184,8 +186,8 @@ func walk(raw string, fsys FS) (string, error) {
 	return done, nil
 }
 
-// perProcess tells whether link is one like /proc/1/cwd. /proc/self and the
-// links beside it are harmless by themselves: they lead to a folder in /proc.
+// perProcess tells whether link is one like /proc/1/cwd. The links right in /proc
+// lead to places in /proc.
 func perProcess(link string) bool {
 	return strings.HasPrefix(link, "/proc/") && path.Dir(link) != "/proc"
 }
