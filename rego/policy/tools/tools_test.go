@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -215,6 +216,18 @@ func TestCallByKind(t *testing.T) {
 		{"a command by a tool that nobody knows", approval.Request{
 			Kind: approval.KindCommand, Command: &approval.Command{Text: "ls"}, Tool: &approval.Tool{Name: "x"},
 		}, "unknown", true, true},
+		{"a command with a NUL byte", approval.Request{Kind: approval.KindCommand, Command: &approval.Command{Text: "ls\x00"}}, "unknown", false, true},
+		{"a command and its tool", approval.Request{
+			Kind: approval.KindCommand, Command: &approval.Command{Text: "ls"}, Harness: &approval.Harness{Name: "codex"},
+			Tool: &approval.Tool{Name: "exec_command", Arguments: json.RawMessage(`{"cmd":"ls"}`)},
+		}, "", false, true},
+		{"a command and its tool with a risky argument", approval.Request{
+			Kind: approval.KindCommand, Command: &approval.Command{Text: "ls"}, Harness: &approval.Harness{Name: "codex"},
+			Tool: &approval.Tool{Name: "exec_command", Arguments: json.RawMessage(`{"cmd":"ls","tty":true}`)},
+		}, "process", false, true},
+		{"a command and the tool of a server", approval.Request{
+			Kind: approval.KindCommand, Command: &approval.Command{Text: "ls"}, Tool: &approval.Tool{Name: "run", Server: "lab"},
+		}, "unknown write", true, true},
 		{"a change", approval.Request{Kind: approval.KindFileChange, Changes: []approval.Change{{Path: "a", Operation: "add"}}}, "write", false, false},
 		{"a change that nobody showed", approval.Request{Kind: approval.KindFileChange}, "unknown write", false, false},
 		{"a host", approval.Request{Kind: approval.KindNetwork, Network: &approval.Network{Host: "a.example"}}, "network", true, false},
@@ -230,6 +243,26 @@ func TestCallByKind(t *testing.T) {
 				t.Errorf("effects %q external %v command %v, want %q %v %v", e, got.External, got.Command, tc.effects, tc.external, tc.command)
 			}
 		})
+	}
+}
+
+// A tool that runs its commands on another machine is external, whatever they are.
+func TestCommandsElsewhere(t *testing.T) {
+	c, err := catalog.Load(fstest.MapFS{"native.yaml": {Data: []byte(`harness: native
+tools:
+  remote:
+    effects: [process]
+    external: true
+    arguments: {command: {role: command, required: true}, sudo: {role: raise, unless: [false], effects: [unknown]}}
+`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := prepare(t, c, c.Value(), nil)
+	for _, arguments := range []string{`{"command":"ls"}`, `{"command":"ls","sudo":true}`} {
+		if got := p.call(t, tool("", "remote", arguments)); !got.External || !got.Command {
+			t.Errorf("%s: external %v, command %v", arguments, got.External, got.Command)
+		}
 	}
 }
 
