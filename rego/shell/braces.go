@@ -11,6 +11,9 @@ import (
 // given up as unknown.
 const maxBraceWords = 256
 
+// maxBraceGroups is how many pairs of braces a word may hold before that.
+const maxBraceGroups = 32
+
 func mayBrace(x *syntax.Word) bool {
 	for _, p := range x.Parts {
 		if l, ok := p.(*syntax.Lit); ok && strings.IndexByte(l.Value, '{') >= 0 {
@@ -23,6 +26,10 @@ func mayBrace(x *syntax.Word) bool {
 // braces expands the brace expressions of x. It returns nil when there are
 // none, and false when the outcome is too large or cannot be told.
 func (r *reader) braces(x *syntax.Word) ([][]syntax.WordPart, bool) {
+	simple, lists := simpleBraces(x.Parts)
+	if !simple || !lists {
+		return nil, !lists
+	}
 	// SplitBraces rewrites the word it is given, whose source is still needed.
 	split := &syntax.Word{Parts: append([]syntax.WordPart(nil), x.Parts...)}
 	if !syntax.SplitBraces(split) || !hasBraces(split.Parts) {
@@ -31,6 +38,65 @@ func (r *reader) braces(x *syntax.Word) ([][]syntax.WordPart, bool) {
 	e := braceExpander{zsh: r.dialect == Zsh}
 	out := e.expand(split.Parts)
 	return out, !e.failed
+}
+
+// simpleBraces reports whether the shells agree on what the braces in parts
+// mean: they are few and balanced, a sequence holds no braces of its own, and
+// nothing in them can grow together with its neighbours to an expansion. It
+// also reports whether there is a comma or a .. to expand at all.
+func simpleBraces(parts []syntax.WordPart) (simple, lists bool) {
+	simple = true
+	depth, groups, comma, dots, mixed := 0, 0, false, false, false
+	for _, p := range parts {
+		l, ok := p.(*syntax.Lit)
+		if !ok {
+			mixed = mixed || depth > 0
+			continue
+		}
+		for i := 0; i < len(l.Value); i++ {
+			switch l.Value[i] {
+			case '\\':
+				i++
+			case '{':
+				depth++
+				groups++
+				if dots || groups > maxBraceGroups {
+					simple = false
+				}
+			case '}':
+				if depth--; depth < 0 {
+					simple, depth = false, 0
+				}
+				if depth == 0 {
+					if dots && (mixed || !comma && !sequenceIn(l.Value[:i])) {
+						simple = false
+					}
+					comma, dots, mixed = false, false, false
+				}
+			case ',':
+				comma = comma || depth > 0
+				lists = lists || depth > 0
+			case '.':
+				if depth > 0 && strings.HasPrefix(l.Value[i:], "..") {
+					dots, lists = true, true
+				}
+			case '$', '`', '~':
+				simple = false
+			}
+		}
+	}
+	return simple && depth == 0, lists
+}
+
+// sequenceIn reports whether s ends in the inside of {x..y} or {x..y..step}.
+func sequenceIn(s string) bool {
+	s = s[strings.LastIndexByte(s, '{')+1:]
+	for n := range strings.SplitSeq(s, "..") {
+		if _, err := strconv.Atoi(n); err != nil && !(len(n) == 1 && letter(n[0])) {
+			return false
+		}
+	}
+	return true
 }
 
 func hasBraces(parts []syntax.WordPart) bool {

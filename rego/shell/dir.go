@@ -85,7 +85,7 @@ func (r *reader) enter(w Word, physical bool, at *place) {
 		if dir == "~" {
 			rest = "."
 		}
-		if r.mentions("HOME") || rest == ".." || strings.HasPrefix(rest, "../") {
+		if r.setsHOME || rest == ".." || strings.HasPrefix(rest, "../") {
 			at.lose()
 			return
 		}
@@ -94,7 +94,7 @@ func (r *reader) enter(w Word, physical bool, at *place) {
 		at.move(path.Clean(dir))
 	default:
 		dotted := dir == "." || dir == ".." || strings.HasPrefix(dir, "./") || strings.HasPrefix(dir, "../")
-		if at.unknown || !dotted && r.mentions("CDPATH") {
+		if at.unknown || !dotted && r.setsCDPATH {
 			at.lose()
 			return
 		}
@@ -118,9 +118,18 @@ func below(dir, rel string) string {
 	return joined
 }
 
-// mentions reports whether the text may set the variable.
-func (r *reader) mentions(name string) bool {
-	return strings.Contains(r.src, name+"=") || strings.Contains(r.src, name+"+=")
+// noteVariables remembers whether text may set the variables that cd reads.
+func (r *reader) noteVariables(text string) {
+	r.setsCDPATH = r.setsCDPATH || strings.Contains(text, "CDPATH")
+	for !r.setsHOME {
+		i := strings.Index(text, "HOME")
+		if i < 0 {
+			return
+		}
+		read := i > 0 && text[i-1] == '$' || i > 1 && text[i-2:i] == "${"
+		r.setsHOME = !read
+		text = text[i+len("HOME"):]
+	}
 }
 
 // outcome is where an element of a list may leave the shell.

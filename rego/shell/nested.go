@@ -11,13 +11,44 @@ func (r *reader) nested(x *syntax.Word, sc scope, at *place) {
 	if x == nil {
 		return
 	}
+	if r.dialect == Zsh && !balanced(x.Parts) {
+		r.problemAt("construct", x, sc, "a brace that may end a block")
+	}
 	r.nestedParts(x.Parts, false, sc, at)
+}
+
+// balanced reports whether no unquoted } in parts is without its {.
+func balanced(parts []syntax.WordPart) bool {
+	depth := 0
+	for _, p := range parts {
+		l, ok := p.(*syntax.Lit)
+		if !ok {
+			continue
+		}
+		for i := 0; i < len(l.Value); i++ {
+			switch l.Value[i] {
+			case '\\':
+				i++
+			case '{':
+				depth++
+			case '}':
+				if depth--; depth < 0 {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 func (r *reader) nestedParts(parts []syntax.WordPart, quoted bool, sc scope, at *place) {
 	for _, p := range parts {
 		switch p := p.(type) {
-		case *syntax.Lit, *syntax.SglQuoted:
+		case *syntax.Lit:
+			if r.dialect == Zsh && !quoted && holds(p.Value, '(') {
+				r.problemAt("construct", p, sc, "a zsh glob with parentheses, whose qualifiers may run code")
+			}
+		case *syntax.SglQuoted:
 		case *syntax.DblQuoted:
 			r.nestedParts(p.Parts, true, sc, at)
 		case *syntax.CmdSubst:
@@ -25,17 +56,27 @@ func (r *reader) nestedParts(parts []syntax.WordPart, quoted bool, sc scope, at 
 				r.inside(p.Stmts, sc.in("substitution"), at)
 				continue
 			}
+			if p.Backquotes && quoted && r.dialect == POSIX && strings.Contains(r.source(p), `\"`) {
+				r.problemAt("construct", p, sc, "quotes in backquotes that not every sh reads the same way")
+			}
+			heredocs, semicolons := r.heredocs, r.semicolons
 			r.apart(p.Stmts, sc.in("substitution"), *at)
+			if !p.Backquotes && r.heredocs > heredocs && r.semicolons > semicolons {
+				// bash 5.2 loses the semicolons, and with them where one
+				// command ends and the next begins.
+				r.problemAt("construct", p, sc, "a heredoc and a semicolon in one substitution")
+			}
 		case *syntax.ProcSubst:
 			in := sc.in("process_substitution")
 			if p.Op == syntax.CmdOut {
-				in.stdin = "pipe"
+				in.stdin, in.input = "pipe", Word{}
 			}
 			r.apart(p.Stmts, in, *at)
 		case *syntax.ParamExp:
 			r.param(p, quoted, sc, at)
 		case *syntax.ArithmExp:
 			r.arithmetic(p.X, sc, at)
+			r.parenthesised(p, sc, *at)
 		case *syntax.ExtGlob:
 			if strings.ContainsAny(p.Pattern.Value, "$`'\"\\<>;&\n") {
 				r.problemAt("construct", p, sc, "an extended glob with more than a pattern in it")
@@ -44,6 +85,27 @@ func (r *reader) nestedParts(parts []syntax.WordPart, quoted bool, sc scope, at 
 			r.problemAt("construct", p, sc, "a form that is not known")
 		}
 	}
+}
+
+// heredoc lists the commands in the body of a heredoc, which is read as if it
+// stood in double quotes.
+func (r *reader) heredoc(body *syntax.Word, sc scope, at *place) {
+	if body != nil {
+		r.nestedParts(body.Parts, true, sc.in("heredoc"), at)
+	}
+}
+
+// holds reports whether s has the byte without a backslash before it.
+func holds(s string, c byte) bool {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case c:
+			return true
+		}
+	}
+	return false
 }
 
 func (r *reader) param(p *syntax.ParamExp, quoted bool, sc scope, at *place) {
@@ -125,6 +187,10 @@ func (r *reader) arithmetic(x syntax.ArithmExpr, sc scope, at *place) {
 		}
 		switch e := x.(type) {
 		case *syntax.Word:
+			if hasSingleQuotes(e.Parts) && !r.letting {
+				// They are no quotes here, to most shells.
+				r.problemAt("construct", e, sc, "single quotes in arithmetic")
+			}
 			r.nested(e, sc, at)
 			return
 		case *syntax.BinaryArithm:

@@ -77,6 +77,7 @@ func ParseArgv(argv []string) Facts {
 		if strings.IndexByte(a, 0) >= 0 {
 			r.problem("syntax", 1, 1, "a word holds a NUL byte")
 		}
+		r.noteVariables(a)
 		words = append(words, w)
 	}
 	r.guard(func() {
@@ -148,8 +149,8 @@ func (f *feed) deep() bool {
 }
 
 // parse returns the statements up to the first error.
-func (r *reader) parse() (stmts []*syntax.Stmt, err error) {
-	pool := parsers[r.dialect]
+func (r *reader) parse(d Dialect) (stmts []*syntax.Stmt, err error) {
+	pool := parsers[d]
 	p := pool.Get().(*syntax.Parser)
 	defer func() {
 		// A parser that panicked is not used again.

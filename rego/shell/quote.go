@@ -57,7 +57,7 @@ func ansiC(s string) (string, bool) {
 			n, w := number(s[i+1:], digits, 16)
 			i += w
 			b.WriteRune(rune(n))
-			sure = sure && w > 0 && n != 0 && n <= utf8.MaxRune
+			sure = sure && w == digits && n != 0 && n <= utf8.MaxRune
 		default:
 			// \cx, \C-x, \M-x and what is no escape at all.
 			b.WriteByte('\\')

@@ -21,8 +21,20 @@ type reader struct {
 
 	commands []Command
 	problems []Problem
-	words_   int
-	full     bool
+	// size is the number of words, assignments and redirections so far; full
+	// is set once the limit of them or of commands is reached.
+	size int
+	full bool
+
+	// heredocs and semicolons count what was met, for a substitution to see
+	// what it holds.
+	heredocs, semicolons int
+
+	// letting is set inside let, whose expressions are words with quotes.
+	letting bool
+
+	// setsHOME and setsCDPATH: the text may change what cd does.
+	setsHOME, setsCDPATH bool
 
 	// pending are redirections of the compound statements around, until a
 	// command is found that carries them.
@@ -37,6 +49,8 @@ type position struct{ line, col int }
 type scope struct {
 	via   []string
 	stdin string
+	// input is the text of a heredoc or here-string that stdin comes from.
+	input Word
 	open  bool
 	depth int
 	// at is the place of the wrapper whose script is read.
@@ -92,20 +106,33 @@ func (r *reader) lineCol(pos syntax.Pos, sc scope) (line, col int) {
 
 // add lists a command and returns where it stands in the list.
 func (r *reader) add(c Command) int {
-	if len(r.commands) >= MaxCommands || r.words_+len(c.Words) > MaxWords {
-		if !r.full {
-			r.full = true
-			r.problem("limit", c.Line, c.Column, fmt.Sprintf("more than %d commands or %d words", MaxCommands, MaxWords))
-		}
+	if r.full {
 		return -1
 	}
-	r.words_ += len(c.Words)
+	left := MaxWords - r.size
+	if len(r.commands) == MaxCommands || len(c.Words)+len(c.Assigns)+len(c.Redirects) > left {
+		r.full = true
+		r.problem("limit", c.Line, c.Column, fmt.Sprintf("more than %d commands or %d words", MaxCommands, MaxWords))
+		if len(r.commands) == MaxCommands {
+			return -1
+		}
+		c.Words = c.Words[:min(len(c.Words), left)]
+		left -= len(c.Words)
+		c.Assigns = c.Assigns[:min(len(c.Assigns), left)]
+		left -= len(c.Assigns)
+		c.Redirects = c.Redirects[:min(len(c.Redirects), left)]
+	}
+	r.size += len(c.Words) + len(c.Assigns) + len(c.Redirects)
 	if c.Words == nil {
 		c.Words = []Word{}
 	}
 	r.commands = append(r.commands, c)
 	return len(r.commands) - 1
 }
+
+// ambiguous are forms that the grammar of a dialect takes for plain text, and
+// that a shell of that name may not.
+var ambiguous = map[Dialect][]string{POSIX: {"$'", "$["}, Zsh: {"$["}}
 
 // script parses r.src and lists its commands.
 func (r *reader) script(sc scope, at *place) {
@@ -120,11 +147,19 @@ func (r *reader) script(sc scope, at *place) {
 		line, col := r.lineCol(syntax.NewPos(uint(i), 0, 0), sc)
 		r.problem("construct", line, col, "the text holds a carriage return or a NUL byte")
 	}
-	stmts, err := r.parse()
-	if err != nil {
-		r.syntaxProblem(err, sc)
+	for _, form := range ambiguous[r.dialect] {
+		if i := strings.Index(r.src, form); i >= 0 {
+			line, col := r.lineCol(syntax.NewPos(uint(i), 0, 0), sc)
+			r.problem("construct", line, col, form+" means different things to different shells")
+		}
 	}
+	r.noteVariables(r.src)
+	stmts, rest, offset := r.statements(sc)
 	r.stmts(stmts, sc, at)
+	if rest != "" {
+		r.salvage(rest, offset, sc)
+		at.lose()
+	}
 }
 
 // scriptIn reads a script that a wrapper starts.
@@ -180,6 +215,9 @@ func (r *reader) stmt(s *syntax.Stmt, sc scope, at *place) {
 	if s.Coprocess {
 		r.problemAt("construct", s, sc, "a coprocess")
 	}
+	if s.Semicolon.IsValid() && !s.Background {
+		r.semicolons++
+	}
 	if s.Background || s.Coprocess || s.Disown {
 		apart := *at
 		sc, at = sc.in("background"), &apart
@@ -200,10 +238,12 @@ func (r *reader) stmt(s *syntax.Stmt, sc scope, at *place) {
 			return
 		}
 	}
-	redirects, stdin := r.redirects(s.Redirs, sc, at)
-	if stdin != "" {
-		sc.stdin = stdin
+	redirects, inner := r.redirects(s.Redirs, sc)
+	for _, x := range s.Redirs {
+		r.nested(x.Word, sc, at)
+		r.heredoc(x.Hdoc, sc, at)
 	}
+	sc = inner
 	r.pending = append(r.pending, redirects...)
 	r.compound(s, sc, at)
 	if len(r.pending) > 0 {
@@ -283,7 +323,7 @@ func (r *reader) pipeline(parts []*syntax.Stmt, sc scope, at *place) {
 	for i, p := range parts {
 		apart := *at
 		if i > 0 {
-			inner.stdin = "pipe"
+			inner.stdin, inner.input = "pipe", Word{}
 		}
 		r.deeper(p, inner, &apart)
 		if i == len(parts)-1 && apart != *at {
@@ -392,7 +432,7 @@ func (r *reader) function(c *syntax.FuncDecl, sc scope, at *place) {
 	later := *at
 	later.lose()
 	inner := sc.in("function")
-	inner.stdin = ""
+	inner.stdin, inner.input = "", Word{}
 	r.deeper(c.Body, inner, &later)
 }
 
@@ -412,43 +452,49 @@ func (r *reader) functionsUsed() {
 	}
 }
 
-// redirects converts the redirections of a statement, lists the commands in
-// them, and tells where they make standard input come from.
-func (r *reader) redirects(list []*syntax.Redirect, sc scope, at *place) (out []Redirect, stdin string) {
+// redirects converts the redirections of a statement. The scope it returns
+// says where they make standard input come from.
+func (r *reader) redirects(list []*syntax.Redirect, sc scope) ([]Redirect, scope) {
 	if len(list) == 0 {
-		return nil, ""
+		return nil, sc
 	}
-	out = make([]Redirect, 0, len(list))
+	out := make([]Redirect, 0, len(list))
 	for _, x := range list {
-		d, in := r.redirect(x)
-		if in != "" {
-			stdin = in
-		}
+		d, in := r.redirect(x, sc)
 		out = append(out, d)
+		if in == "" || d.FD != "" && d.FD != "0" {
+			continue
+		}
+		sc.stdin, sc.input = in, Word{}
+		switch in {
+		case "heredoc":
+			sc.input = r.heredocText(x)
+		case "string":
+			sc.input = d.Target
+		}
 	}
-	for _, x := range list {
-		r.nested(x.Word, sc, at)
-		r.nested(x.Hdoc, sc.in("heredoc"), at)
-	}
-	return out, stdin
+	return out, sc
 }
 
-func (r *reader) redirect(x *syntax.Redirect) (d Redirect, stdin string) {
+// redirect converts one redirection and tells what its descriptor reads.
+func (r *reader) redirect(x *syntax.Redirect, sc scope) (d Redirect, in string) {
 	d.Op = x.Op.String()
 	if i := int(x.OpPos.Offset()); x.OpPos.IsValid() && i+len(d.Op) <= len(r.src) {
+		// Some operators have spellings that the grammar does not tell apart.
 		if op := r.src[i : i+len(d.Op)]; strings.Trim(op, "<>&|!-") == "" {
 			d.Op = op
 		}
 	}
 	if x.N != nil {
-		d.FD = x.N.Value
+		if d.FD = x.N.Value; len(d.FD) > 1 && r.dialect != Bash {
+			r.problemAt("construct", x, sc, "a descriptor of more than one digit")
+		}
 	}
 	if ws := r.words(nil, x.Word, target); len(ws) == 1 {
 		d.Target = ws[0]
 	} else {
 		d.Target = Word{Kind: Dynamic}
 	}
-	in := ""
 	switch x.Op {
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.AppClob,
 		syntax.RdrAll, syntax.RdrAllClob, syntax.AppAll, syntax.AppAllClob:
@@ -467,16 +513,38 @@ func (r *reader) redirect(x *syntax.Redirect) (d Redirect, stdin string) {
 			d.Mode = "none"
 		}
 	case syntax.Hdoc, syntax.DashHdoc:
+		r.heredocs++
 		d.Mode, in = "none", "heredoc"
 	case syntax.WordHdoc:
 		d.Mode, in = "none", "string"
 	default:
 		d.Mode = "read_write"
 	}
-	if d.FD == "" || d.FD == "0" {
-		stdin = in
+	return d, in
+}
+
+// heredocText is the body of a heredoc as the command reads it.
+func (r *reader) heredocText(x *syntax.Redirect) Word {
+	if x.Hdoc == nil {
+		return Word{Kind: Literal}
 	}
-	return d, stdin
+	quoted := false
+	for _, p := range x.Word.Parts {
+		l, ok := p.(*syntax.Lit)
+		quoted = quoted || !ok || strings.IndexByte(l.Value, '\\') >= 0
+	}
+	b := wordBuilder{r: r, use: value, kind: Literal}
+	for _, p := range x.Hdoc.Parts {
+		switch l, ok := p.(*syntax.Lit); {
+		case !ok:
+			b.expansion(p, true)
+		case quoted:
+			b.buf.WriteString(l.Value)
+		default:
+			unescapeQuoted(&b.buf, l.Value, "$`\\")
+		}
+	}
+	return Word{Value: b.buf.String(), Kind: b.kind}
 }
 
 // descriptor reports whether the target of >& or <& is a descriptor: digits
@@ -494,6 +562,9 @@ func (r *reader) call(s *syntax.Stmt, assigns []*syntax.Assign, args []*syntax.W
 	pos := s.Pos()
 	var words []Word
 	if len(args) > 0 {
+		if l, ok := args[0].Parts[0].(*syntax.Lit); ok {
+			r.commandPosition(l, sc)
+		}
 		words = make([]Word, 0, len(args))
 		for _, a := range args {
 			if words = r.words(words, a, argument); len(words) > MaxWords {
@@ -518,28 +589,26 @@ func (r *reader) call(s *syntax.Stmt, assigns []*syntax.Assign, args []*syntax.W
 	})
 }
 
+// commandPosition looks at the start of a program's name that is grammar to a
+// shell, but not to ours.
+func (r *reader) commandPosition(l *syntax.Lit, sc scope) {
+	switch s := l.Value; {
+	case r.dialect == Zsh && strings.HasPrefix(s, "{"):
+		r.problemAt("construct", l, sc, "a block without a space behind its brace")
+	case r.dialect == POSIX && s != "[" && s != "[[" && (strings.Contains(s, "+=") || strings.Contains(s, "[")):
+		r.problemAt("construct", l, sc, "an assignment to some of the shells called sh")
+	}
+}
+
 // simple lists one command, then the commands inside its words, then those
 // that it starts.
 func (r *reader) simple(s *syntax.Stmt, pos syntax.Pos, words []Word, assigns []Assign, sc scope, at *place, nested func(scope)) {
-	var redirects []Redirect
-	inner := sc
-	if len(s.Redirs) > 0 {
-		redirects = make([]Redirect, 0, len(s.Redirs))
-		for _, x := range s.Redirs {
-			d, in := r.redirect(x)
-			if in != "" {
-				inner.stdin = in
-			}
-			redirects = append(redirects, d)
-		}
-	}
+	redirects, inner := r.redirects(s.Redirs, sc)
 	cmd := r.emit(s, pos, words, assigns, redirects, inner, at)
 	nested(sc)
 	for _, x := range s.Redirs {
 		r.nested(x.Word, sc, at)
-		if x.Hdoc != nil {
-			r.nested(x.Hdoc, sc.in("heredoc"), at)
-		}
+		r.heredoc(x.Hdoc, sc, at)
 	}
 	if len(words) == 0 {
 		return
@@ -654,18 +723,37 @@ func (r *reader) pseudo(s *syntax.Stmt, sc scope, at *place) {
 		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) { r.test(c.X, sc, at) })
 	case *syntax.ArithmCmd:
 		words := []Word{{Value: "((", Kind: Literal}, r.arithmWord(c.X)}
-		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) { r.arithmetic(c.X, sc, at) })
+		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) {
+			r.arithmetic(c.X, sc, at)
+			r.parenthesised(c, sc, *at)
+		})
 	case *syntax.LetClause:
 		words := []Word{{Value: "let", Kind: Literal}}
 		for _, x := range c.Exprs {
 			words = append(words, r.arithmWord(x))
 		}
 		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) {
+			r.letting = true
 			for _, x := range c.Exprs {
 				r.arithmetic(x, sc, at)
 			}
+			r.letting = false
 		})
 	}
+}
+
+// parenthesised looks at (( )) and $(( )) that may be commands in parentheses.
+func (r *reader) parenthesised(n syntax.Node, sc scope, at place) {
+	src := r.source(n)
+	if !mayBeSubshell(src) {
+		return
+	}
+	r.problemAt("construct", n, sc, "arithmetic that may be commands in parentheses")
+	if sc.at.line == 0 {
+		sc.at.line, sc.at.col = r.lineCol(n.Pos(), sc)
+	}
+	src = strings.TrimPrefix(src, "$")
+	r.scriptIn(r.dialect, src[1:len(src)-1], sc.in("subshell"), &at)
 }
 
 func (r *reader) arithmCommand(name string, n syntax.Node, exprs []syntax.ArithmExpr, sc scope, at *place) {

@@ -45,8 +45,8 @@ func (r *reader) words(dst []Word, x *syntax.Word, use wordUse) []Word {
 	}
 	for _, parts := range variants {
 		w := r.word(parts, use)
-		if w.Value == "" && !w.Quoted && w.Kind == Literal {
-			continue // the shell drops an empty word that nothing quotes
+		if w.Value == "" && !w.Quoted && w.Kind == Literal && r.dialect != Zsh {
+			continue // bash drops an empty word that nothing quotes
 		}
 		dst = append(dst, w)
 	}
@@ -81,6 +81,8 @@ type wordBuilder struct {
 	tilde bool
 	// start: nothing has been added yet.
 	start bool
+	// assigns: an argument that looks like NAME=value, as to dd and make.
+	assigns bool
 	// tildeNext: an unquoted tilde at this place would be expanded.
 	tildeNext bool
 }
@@ -109,6 +111,9 @@ func (b *wordBuilder) part(p syntax.WordPart, parts []syntax.WordPart, i int) {
 	switch p := p.(type) {
 	case *syntax.Lit:
 		b.lit(p.Value, i == len(parts)-1)
+		if b.r.dialect == Zsh && zshDollar(p.Value, i == len(parts)-1) {
+			b.kind = Dynamic
+		}
 		if b.r.dialect == POSIX && i+1 < len(parts) && strings.HasSuffix(p.Value, "$") {
 			switch parts[i+1].(type) {
 			case *syntax.SglQuoted, *syntax.DblQuoted:
@@ -134,8 +139,14 @@ func (b *wordBuilder) part(p syntax.WordPart, parts []syntax.WordPart, i int) {
 			// A translated string: a message catalogue may replace it.
 			b.kind = Dynamic
 		}
-		for _, q := range p.Parts {
+		for j, q := range p.Parts {
 			if l, ok := q.(*syntax.Lit); ok {
+				if b.r.dialect == Zsh && zshDollar(l.Value, j == len(p.Parts)-1) {
+					b.kind = Dynamic
+				}
+				if strings.Contains(l.Value, "$[") || l.Value != "" && l.Value[0] == '[' && strings.HasSuffix(b.buf.String(), "$") {
+					b.kind = Dynamic // $[1+2], which not every grammar knows
+				}
 				unescapeQuoted(&b.buf, l.Value, "$`\"\\")
 				continue
 			}
@@ -159,18 +170,25 @@ func (b *wordBuilder) lit(s string, last bool) {
 		c := s[i]
 		switch c {
 		case '\\':
-			b.quoted = true
-			if i++; i < len(s) {
-				b.buf.WriteByte(s[i])
-			} else {
+			if i++; i == len(s) {
+				// The last byte of the text: kept by some shells.
 				b.buf.WriteByte('\\')
+				b.kind = Dynamic
+				continue
 			}
-			b.tildeNext = false
+			if s[i] == '\n' {
+				continue // a line that goes on
+			}
+			b.quoted, b.tildeNext = true, false
+			b.buf.WriteByte(s[i])
 			continue
 		case '*', '?':
 			b.glob = true
 		case '[':
 			b.open = true
+			if strings.HasSuffix(b.buf.String(), "$") {
+				b.kind = Dynamic // $[1+2], which not every grammar knows
+			}
 		case ']':
 			if b.open {
 				b.glob = true
@@ -190,7 +208,12 @@ func (b *wordBuilder) lit(s string, last bool) {
 			}
 		}
 		b.buf.WriteByte(c)
-		b.tildeNext = c == ':' && b.use == value || c == '=' && b.use == argument && syntax.ValidName(b.buf.String()[:b.buf.Len()-1])
+		if c == '=' && b.use == argument && !b.assigns {
+			b.assigns = syntax.ValidName(strings.TrimSuffix(b.buf.String()[:b.buf.Len()-1], "+"))
+			b.tildeNext = b.assigns
+			continue
+		}
+		b.tildeNext = c == ':' && (b.use == value || b.assigns)
 	}
 }
 
@@ -244,12 +267,34 @@ func plainParam(p *syntax.ParamExp) bool {
 		p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
 
+// zshDollar reports whether s holds a dollar that zsh may take for the start of
+// an expansion which the grammar does not know, such as $=name.
+func zshDollar(s string, last bool) bool {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '$':
+			if i+1 == len(s) && !last || i+1 < len(s) && strings.IndexByte(" \t\n/|).,;", s[i+1]) < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // unescapeQuoted writes s with the backslash taken from before the bytes that
 // it escapes; elsewhere it stays, as in double quotes and heredocs.
 func unescapeQuoted(dst *strings.Builder, s, escapes string) {
 	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte(escapes, s[i+1]) >= 0 {
-			i++
+		if s[i] == '\\' && i+1 < len(s) {
+			if s[i+1] == '\n' {
+				i++
+				continue
+			}
+			if strings.IndexByte(escapes, s[i+1]) >= 0 {
+				i++
+			}
 		}
 		dst.WriteByte(s[i])
 	}

@@ -21,6 +21,8 @@ type wrapper struct {
 	quit string
 	// number: -10 is an option (nice).
 	number bool
+	// dash: a lone - is an option (env).
+	dash bool
 	// assigns: NAME=VALUE words before the command belong to its environment.
 	assigns bool
 	// skip is the number of operands before the command.
@@ -37,18 +39,18 @@ type wrapper struct {
 	script string
 	// folder is the option whose value is the folder to run in.
 	folder []string
-	// text is the option whose value makes the rest unknown.
+	// unknown are options with which the command is not what it says.
 	unknown []string
 	// replace are options whose value, or {}, stands for input (xargs).
 	replace []string
-	// stdin: the command does not get the wrapper's input.
+	// noStdin: the command does not get the wrapper's input.
 	noStdin bool
 }
 
 var wrappers = map[string]wrapper{
 	"env": {
 		short: "i0u:C:S:va:", long: "ignore-environment null unset= chdir= split-string= debug argv0= block-signal[=] default-signal[=] ignore-signal[=] list-signal-handling",
-		quit: "--help --version", assigns: true, folder: []string{"-C", "--chdir"}, unknown: []string{"-S", "--split-string"},
+		quit: "--help --version", dash: true, assigns: true, folder: []string{"-C", "--chdir"}, unknown: []string{"-S", "--split-string"},
 	},
 	"sudo": {
 		short:   "ABbEHiknPSsNC:D:g:h:p:R:r:T:t:U:u:",
@@ -78,7 +80,6 @@ var wrappers = map[string]wrapper{
 	"nocorrect":  {here: true},
 	"-":          {},
 	"exec":       {short: "cla:"},
-	"eval":       {here: true, joined: true},
 	"caffeinate": {short: "disumt:w:"},
 	"taskset":    {short: "ac", long: "all-tasks cpu-list", quit: "-p --pid -h --help -V --version", skip: 1},
 	"chrt":       {short: "abdfiorvRT:P:D:", long: "all-tasks batch deadline fifo idle other rr reset-on-fork verbose sched-runtime= sched-period= sched-deadline=", quit: "-p --pid -m --max -h --help -V --version", skip: 1},
@@ -116,7 +117,7 @@ var shells = map[string]Dialect{
 
 // shellFlags are the flags before a script that change nothing in how it is
 // read; c must be among them.
-const shellFlags = "ceilux"
+const shellFlags = "ceilsux"
 
 var shellLong = []string{"--login", "--norc", "--noprofile", "--posix"}
 
@@ -134,8 +135,16 @@ func (r *reader) open(words []Word, assigns []Assign, sc scope, at *place) {
 		case "pushd", "popd", "source", ".":
 			at.lose()
 			return
+		case "alias":
+			if slices.ContainsFunc(words[1:], func(w Word) bool { return w.Kind != Literal || strings.Contains(w.Value, "=") }) {
+				r.problem("construct", sc.at.line, sc.at.col, "an alias may change what later words mean")
+			}
+			return
 		case "trap":
 			r.trap(words, sc, *at)
+			return
+		case "coproc", "repeat", "foreach":
+			r.keyword(name, words, sc, *at)
 			return
 		}
 		if _, ok := r.functions[name]; ok {
@@ -143,6 +152,13 @@ func (r *reader) open(words []Word, assigns []Assign, sc scope, at *place) {
 		}
 	}
 	switch name {
+	case "eval":
+		args := words[1:]
+		if len(args) > 0 && args[0].Kind == Literal && args[0].Value == "--" {
+			args = args[1:]
+		}
+		r.joinedScript(name, r.dialect, args, sc, at)
+		return
 	case "find", "gfind":
 		r.find(words, sc, *at)
 		return
@@ -194,6 +210,9 @@ func whole(w Word) bool {
 	return w.Kind == Literal || w.Kind == Parameter && w.Quoted
 }
 
+// notKnown is what options calls an argument that only the shell knows.
+const notKnown = "\x00"
+
 // options reads the options of a wrapper as getopt does, up to the first
 // operand. It calls each with the option as listed and its value. It returns
 // the operands, false where they cannot be told.
@@ -204,11 +223,15 @@ func (w *wrapper) options(args []Word, each func(option string, value *Word)) (r
 			if a.Kind == Parameter && a.Quoted || len(a.Value) > 0 && a.Kind == Glob && a.Value[0] != '-' {
 				return args, false, "" // an operand; judged by whoever takes it
 			}
-			return nil, false, a.Value
+			return nil, false, notKnown
 		}
 		s := a.Value
 		if s == "--" {
 			return args[1:], false, ""
+		}
+		if s == "-" && w.dash {
+			args = args[1:]
+			continue
 		}
 		if len(s) < 2 || s[0] != '-' {
 			return args, false, ""
@@ -305,12 +328,12 @@ func (r *reader) wrapped(name string, w wrapper, words []Word, sc scope, at *pla
 		place.lose()
 	}
 	var unknown, replace string
-	var script *Word
+	var script, split *Word
 	exec := false
 	rest, quit, bad := w.options(words[1:], func(opt string, val *Word) {
 		switch {
 		case slices.Contains(w.unknown, opt):
-			unknown = opt
+			unknown, split = opt, val
 		case slices.Contains(w.folder, opt):
 			r.enter(*val, false, &place)
 		case slices.Contains(strings.Fields(w.script), opt):
@@ -330,16 +353,23 @@ func (r *reader) wrapped(name string, w wrapper, words []Word, sc scope, at *pla
 	switch {
 	case quit:
 		return
+	case bad == notKnown:
+		r.wrapperProblem(sc, "the arguments of %s cannot be told", name)
+		return
 	case bad != "":
 		r.wrapperProblem(sc, "%s has an option that is not known: %s", name, bad)
+		r.start(afterOptions(words[1:]), nil, in, &place)
 		return
 	case unknown != "":
 		r.wrapperProblem(sc, "what %s %s starts cannot be told", name, unknown)
-		return
+		place.lose()
 	}
 	if script != nil {
 		r.literalScript(name+" -c", POSIX, *script, sc, place)
 		return
+	}
+	if name == "env" && split != nil {
+		rest = append(guessed(strings.Fields(split.Value)), rest...)
 	}
 	for range w.skip {
 		if len(rest) == 0 {
@@ -372,19 +402,13 @@ func (r *reader) wrapped(name string, w wrapper, words []Word, sc scope, at *pla
 		return
 	}
 	if w.noStdin {
-		in.stdin = ""
+		in.stdin, in.input = "", Word{}
 	}
 	if w.open {
 		in.open = true
 	}
 	if w.joined && !exec {
-		d := POSIX
-		if w.here {
-			d = r.dialect
-			r.joinedScript(name, d, rest, sc, at)
-			return
-		}
-		r.joinedScript(name, d, rest, sc, &place)
+		r.joinedScript(name, POSIX, rest, sc, &place)
 		return
 	}
 	if replace != "" {
@@ -395,6 +419,17 @@ func (r *reader) wrapped(name string, w wrapper, words []Word, sc scope, at *pla
 		return
 	}
 	r.start(rest, assigns, in, &place)
+}
+
+// afterOptions are the words from the first that is no option: a guess at what
+// a wrapper starts whose options are not known.
+func afterOptions(words []Word) []Word {
+	for i, w := range words {
+		if w.Kind == Literal && !strings.HasPrefix(w.Value, "-") && !strings.Contains(w.Value, "=") {
+			return words[i:]
+		}
+	}
+	return nil
 }
 
 // standIn marks the words in which the starter puts text of its own.
@@ -416,7 +451,6 @@ func (r *reader) joinedScript(name string, d Dialect, words []Word, sc scope, at
 	for i, w := range words {
 		if w.Kind != Literal || w.Tilde {
 			r.wrapperProblem(sc, "what %s starts cannot be told", name)
-			return
 		}
 		if i > 0 {
 			b.WriteByte(' ')
@@ -426,56 +460,68 @@ func (r *reader) joinedScript(name string, d Dialect, words []Word, sc scope, at
 	r.scriptIn(d, b.String(), sc.in(name), at)
 }
 
-// literalScript reads a script that is one word.
+// literalScript reads a script that is one word. One that is not literal is a
+// problem, and is read all the same: what it says is a hint for a rule that
+// denies.
 func (r *reader) literalScript(via string, d Dialect, script Word, sc scope, at place) {
 	if script.Kind != Literal {
 		r.wrapperProblem(sc, "the script of %s cannot be told", via)
-		return
 	}
 	if _, ok := variants[d]; !ok {
 		r.wrapperProblem(sc, "there is no grammar for the script of %s", via)
-		if d != "ksh" {
-			return
-		}
 		d = Bash
 	}
+	sc.open = false
 	r.scriptIn(d, script.Value, sc.in(via), &at)
 }
 
-// shell opens sh -c 'script'.
+// shell opens sh -c 'script' and a shell that reads a heredoc.
 func (r *reader) shell(name string, d Dialect, words []Word, sc scope, at place) {
-	args, flags := words[1:], ""
-	for len(args) > 0 && args[0].Kind == Literal && len(args[0].Value) > 1 && args[0].Value[0] == '-' {
-		a := args[0].Value
-		if slices.Contains(shellLong, a) {
-			args = args[1:]
-			continue
-		}
-		if a[1] == '-' || strings.Trim(a[1:], shellFlags) != "" {
-			if i := slices.IndexFunc(args, func(w Word) bool { return strings.HasPrefix(w.Value, "-") && strings.HasSuffix(w.Value, "c") }); i >= 0 && i+1 < len(args) {
-				r.wrapperProblem(sc, "%s has an option that is not known: %s", name, a)
-				r.literalScript(name+" -c", d, args[i+1], sc, at)
-			}
-			return
-		}
-		flags += a[1:]
-		args = args[1:]
-		if strings.Contains(flags, "c") {
+	args, script, stdin, known := words[1:], false, false, true
+	for len(args) > 0 && !script {
+		a := args[0]
+		if a.Kind != Literal || len(a.Value) < 2 || a.Value[0] != '-' {
 			break
 		}
+		args = args[1:]
+		if a.Value == "--" {
+			break
+		}
+		if slices.Contains(shellLong, a.Value) {
+			continue
+		}
+		flags := a.Value[1:]
+		if n := len(flags) - 1; (flags[n] == 'o' || flags[n] == 'O') && len(args) > 0 && args[0].Kind == Literal {
+			flags, args = flags[:n], args[1:]
+		}
+		known = known && strings.Trim(flags, shellFlags) == ""
+		if flags != "" && flags[0] != '-' {
+			script = strings.Contains(flags, "c")
+			stdin = stdin || strings.Contains(flags, "s")
+		}
 	}
-	if len(args) > 0 && args[0].Kind != Literal && !strings.Contains(flags, "c") {
+	switch {
+	case !known:
+		r.wrapperProblem(sc, "%s has an option that is not known", name)
+	case !script && len(args) > 0 && args[0].Kind != Literal:
 		r.wrapperProblem(sc, "the arguments of %s cannot be told", name)
+	}
+	if script {
+		if len(args) == 0 {
+			return
+		}
+		if len(args) > 1 || sc.open {
+			r.wrapperProblem(sc, "%s -c has more arguments than its script", name)
+		}
+		r.literalScript(name+" -c", d, args[0], sc, at)
 		return
 	}
-	if !strings.Contains(flags, "c") || len(args) == 0 {
-		return
+	if sc.input.Kind != "" && (stdin || len(args) == 0) {
+		doc := sc.input
+		// The script is what the shell reads; its commands read on behind it.
+		sc.input = Word{}
+		r.literalScript(name+" "+sc.stdin, d, doc, sc, at)
 	}
-	if len(args) > 1 || sc.open {
-		r.wrapperProblem(sc, "%s -c has more arguments than its script", name)
-	}
-	sc.open = false
-	r.literalScript(name+" -c", d, args[0], sc, at)
 }
 
 // scriptOption opens su -c and script -c, whose options may stand anywhere.
@@ -485,25 +531,20 @@ func (r *reader) scriptOption(name string, words []Word, sc scope, at place) {
 	}
 	for i := 1; i < len(words); i++ {
 		w := words[i]
-		val := Word{}
 		switch {
 		case w.Kind != Literal:
 			r.wrapperProblem(sc, "the arguments of %s cannot be told", name)
-			continue
 		case w.Value == "-c" || w.Value == "--command":
-			if i++; i == len(words) {
-				return
+			if i++; i < len(words) {
+				r.literalScript(name+" -c", POSIX, words[i], sc, at)
 			}
-			val = words[i]
 		case strings.HasPrefix(w.Value, "--command="):
-			val = Word{Value: w.Value[len("--command="):], Kind: Literal}
+			script := Word{Value: w.Value[len("--command="):], Kind: Literal}
+			r.literalScript(name+" -c", POSIX, script, sc, at)
 		case w.Value == "-" || w.Value == "-l" || w.Value == "--login" || w.Value == "-q" || !strings.HasPrefix(w.Value, "-"):
-			continue
 		default:
 			r.wrapperProblem(sc, "%s has an option that is not known: %s", name, w.Value)
-			continue
 		}
-		r.literalScript(name+" -c", POSIX, val, sc, at)
 	}
 }
 
@@ -522,8 +563,22 @@ func (r *reader) trap(words []Word, sc scope, at place) {
 	}
 	at.lose()
 	in := sc
-	in.stdin = ""
+	in.stdin, in.input = "", Word{}
 	r.literalScript("trap", r.dialect, h, in, at)
+}
+
+// keyword looks at words that are grammar to a shell, but not to ours.
+func (r *reader) keyword(name string, words []Word, sc scope, at place) {
+	// The grammar of bash has coproc; sh may be bash, and zsh has all three.
+	if r.dialect == Bash || r.dialect == POSIX && name != "coproc" {
+		return
+	}
+	r.problem("construct", sc.at.line, sc.at.col, name+" is grammar to some shells")
+	words = words[1:]
+	if name == "repeat" && len(words) > 0 {
+		words = words[1:]
+	}
+	r.start(words, nil, sc.in(name), &at)
 }
 
 // find opens every -exec, -execdir, -ok and -okdir of find.
@@ -610,7 +665,7 @@ func (r *reader) parallel(words []Word, sc scope, at place) {
 		return
 	}
 	if bad != "" {
-		r.wrapperProblem(sc, "parallel has an option that is not known: %s", bad)
+		r.wrapperProblem(sc, "the options of parallel are not known")
 		return
 	}
 	for i, w := range rest {
@@ -624,6 +679,6 @@ func (r *reader) parallel(words []Word, sc scope, at place) {
 		return
 	}
 	in := sc
-	in.open, in.stdin = true, ""
+	in.open, in.stdin, in.input = true, "", Word{}
 	r.joinedScript("parallel", POSIX, rest, in, &at)
 }
