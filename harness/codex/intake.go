@@ -155,7 +155,7 @@ func (in *Intake) question(id ID, f frame) *Question {
 		q.Problem = err.Error()
 		request = &approval.Request{Kind: approval.KindTool, Tool: &approval.Tool{Name: f.Method}, HumanOnly: true}
 		if f.Params.Kind() == '{' && len(f.Params) <= approval.MaxRequestBytes {
-			request.Tool.Arguments = json.RawMessage(f.Params.Clone())
+			request.Tool.Arguments = json.RawMessage(f.Params)
 		}
 	}
 	request.Harness = &approval.Harness{Name: Name, Version: in.version}
@@ -242,7 +242,7 @@ func commandRequest(params jsontext.Value) (*approval.Request, error) {
 	}
 	r := &approval.Request{Environment: environment(p.EnvironmentID, p.Cwd), Reason: p.Reason, Session: sessionOf(params)}
 	for _, d := range p.AvailableDecisions {
-		r.Options = append(r.Options, json.RawMessage(d.Clone()))
+		r.Options = append(r.Options, json.RawMessage(d))
 	}
 	extra, err := profile(p.AdditionalPermissions)
 	if err != nil {
@@ -431,7 +431,7 @@ func (in *Intake) elicitation(params jsontext.Value) (*approval.Request, error) 
 		jsonv2.Unmarshal(p.Meta, &meta) != nil || meta.Kind != "mcp_tool_call" {
 		return &approval.Request{
 			Kind: approval.KindTool, HumanOnly: true, Reason: p.Message,
-			Tool: &approval.Tool{Name: "elicitation", Arguments: json.RawMessage(params.Clone())},
+			Tool: &approval.Tool{Name: "elicitation", Arguments: json.RawMessage(params)},
 		}, nil
 	}
 	if k := meta.Params.Kind(); !null(meta.Params) && k != '{' {
@@ -445,7 +445,7 @@ func (in *Intake) elicitation(params jsontext.Value) (*approval.Request, error) 
 		},
 	}
 	if !null(meta.Params) {
-		r.Tool.Arguments = json.RawMessage(meta.Params.Clone())
+		r.Tool.Arguments = json.RawMessage(meta.Params)
 	}
 	in.join(r, p.ThreadID, p.TurnID, canonical(meta.Params))
 	if r.Tool.Name == "" {

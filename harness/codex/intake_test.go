@@ -531,6 +531,8 @@ func TestOnlyTheServersOwnQuestionIsAnApproval(t *testing.T) {
 		{"another kind of question", form(`{"codex_approval_kind":"other","tool_name":"wipe"}`, empty), approval.KindTool},
 		{"a kind of another type", form(`{"codex_approval_kind":1}`, empty), approval.KindTool},
 		{"an address", ask(elicitation, `{"serverName":"lab","mode":"url","_meta":`+approve2+`,"url":"https://a.example","elicitationId":"e","message":"?"}`), approval.KindTool},
+		{"a form of another dialect", strings.Replace(form(approve2, empty), `"mode":"form"`, `"mode":"openai/form"`, 1), approval.KindTool},
+		{"no mode", strings.Replace(form(approve2, empty), `"mode":"form",`, ``, 1), approval.KindTool},
 		{"no server", ask(elicitation, `{"mode":"form","_meta":`+approve2+`,"message":"allow tool?","requestedSchema":`+empty+`}`), approval.KindTool},
 		{"nothing but a message", ask(elicitation, `{"message":"allow tool?"}`), approval.KindTool},
 	} {

@@ -311,9 +311,34 @@ func (c *Catalog) wrapped(from origin, call Call, w Wrap, args map[string]json.R
 	}
 	inner := c.tool(from.inner(), name, server, w.Server != "", inline(args[w.Arguments]))
 	inner.Name = call.Name
-	inner.Raised = append(inner.Raised, call.Raised...)
-	inner.Problems = append(call.Problems, inner.Problems...)
+	outer := call
+	outer.add(&inner)
+	inner.Commands, inner.Reads, inner.Writes, inner.URLs, inner.Hosts = outer.Commands, outer.Reads, outer.Writes, outer.URLs, outer.Hosts
+	inner.Escalated, inner.Problems = outer.Escalated, outer.Problems
+	inner.Raised = append(call.Raised, inner.Raised...)
 	return inner
+}
+
+// add adds what an inner call touches and asks for, and what was not understood
+// of it. What it raises is a matter of its own entry.
+func (call *Call) add(inner *Call) {
+	for _, problem := range inner.Problems {
+		call.problem("%s", problem)
+	}
+	call.Commands = merge(call, call.Commands, inner.Commands, maxCommands)
+	call.Reads = merge(call, call.Reads, inner.Reads, maxPaths)
+	call.Writes = merge(call, call.Writes, inner.Writes, maxPaths)
+	call.URLs = merge(call, call.URLs, inner.URLs, maxURLs)
+	call.Hosts = merge(call, call.Hosts, inner.Hosts, maxURLs)
+	call.Escalated = call.Escalated || inner.Escalated
+}
+
+func merge[V any](call *Call, into, more []V, limit int) []V {
+	if rest := limit - len(into); len(more) > rest {
+		call.problem("the calls in this one are more than can be looked at")
+		more = more[:rest]
+	}
+	return append(into, more...)
 }
 
 // calls reads a list of calls.
@@ -355,13 +380,7 @@ func (c *Catalog) calls(from origin, call *Call, arg string, a Argument, raw jso
 			leaves[i].fill()
 		}
 		call.Inner = append(call.Inner, leaves...)
-		call.Commands = append(call.Commands, inner.Commands...)
-		call.Reads = append(call.Reads, inner.Reads...)
-		call.Writes = append(call.Writes, inner.Writes...)
-		call.URLs = append(call.URLs, inner.URLs...)
-		call.Hosts = append(call.Hosts, inner.Hosts...)
-		call.Escalated = call.Escalated || inner.Escalated
-		call.Problems = append(call.Problems, inner.Problems...)
+		call.add(&inner)
 	}
 }
 

@@ -137,6 +137,10 @@ func TestCallReadsArguments(t *testing.T) {
 			Key: "WebFetch", URLs: []string{`https://good.example\@evil.example/`},
 			Problems: []string{"argument url is not an address that can be read"},
 		}},
+		{"a space in an address is a problem", "claude-code", "WebFetch", `{"url":"https://a.example/x y"}`, touched{
+			Key: "WebFetch", URLs: []string{"https://a.example/x y"},
+			Problems: []string{"argument url is not an address that can be read"},
+		}},
 		{"a number as host is a problem", "claude-code", "WebFetch", `{"url":"http://2130706433/"}`, touched{
 			Key: "WebFetch", URLs: []string{"http://2130706433/"},
 			Problems: []string{"argument url is an address without a host that can be read"},
@@ -424,6 +428,86 @@ func TestCallOfSeveralToolsIsBounded(t *testing.T) {
 	}
 }
 
+// What is asked for around an inner call, and by one of several, is not lost.
+func TestCallKeepsWhatInnerCallsRaise(t *testing.T) {
+	c, err := load(t, map[string]string{"native.yaml": `harness: native
+tools:
+  run: {effects: [process], external: possible, arguments: {cmd: command, free: {role: raise, unless: [false], escalates_unless: [false], effects: [process]}}}
+  pass: {effects: [unknown], external: possible, wraps: {name: n, arguments: a}, arguments: {n: text, a: data, log: write, root: {role: raise, escalates_unless: [false], effects: [process]}}}
+  all: {effects: [unknown], external: possible, arguments: {list: {role: calls, tool: n, tool_arguments: a}}}
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, tool, arguments string
+		raised                []string
+		escalated, plain      bool
+	}{
+		{"one call", "run", `{"cmd":"ls","free":true}`, []string{"free"}, true, false},
+		{"one call that asks for nothing", "run", `{"cmd":"ls"}`, nil, false, true},
+		{"the call inside", "pass", `{"n":"run","a":{"cmd":"ls","free":true}}`, []string{"free"}, true, false},
+		{"the call around it", "pass", `{"n":"run","a":{"cmd":"ls"},"root":true}`, []string{"root"}, true, false},
+		{"a call inside that asks for nothing", "pass", `{"n":"run","a":{"cmd":"ls"}}`, nil, false, true},
+		{"a file that the call around it writes", "pass", `{"n":"run","a":{"cmd":"ls"},"log":"x"}`, nil, false, false},
+		{"one of several", "all", `{"list":[{"n":"run","a":{"cmd":"ls"}},{"n":"run","a":{"cmd":"ls","free":true}}]}`, nil, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := c.Call(tool("", tc.tool, tc.arguments))
+			if diff := cmp.Diff(tc.raised, got.Raised, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("raised (-want +got):\n%s", diff)
+			}
+			if got.Escalated != tc.escalated || got.Plain != tc.plain || len(got.Problems) > 0 {
+				t.Errorf("escalated %v, plain %v, problems %q", got.Escalated, got.Plain, got.Problems)
+			}
+		})
+	}
+}
+
+func TestPlainCallsStayWithinTheirEntry(t *testing.T) {
+	c := shipped(t)
+	for _, tc := range []struct {
+		name    string
+		request *approval.Request
+		want    bool
+	}{
+		{"a reader", tool("claude-code", "Read", `{"file_path":"a"}`), true},
+		{"a reader with an unknown argument", tool("claude-code", "Read", `{"file_path":"a","x":1}`), false},
+		{"a fetch", tool("goose", "web_fetch", `{"url":"https://a.example"}`), true},
+		{"a fetch into a file", tool("goose", "web_fetch", `{"url":"https://a.example","save_as":"a"}`), false},
+		{"a socket of a tool that runs commands", tool("claude-code", "Monitor", `{"ws":{"url":"wss://a.example"}}`), false},
+		{"an agent that reads its plan", tool("claude-code", "ExitPlanMode", `{"planFilePath":"a"}`), false},
+		{"a batch", tool("opencode", "batch", `{"tool_calls":[{"tool":"list","parameters":{}}]}`), false},
+		{"an MCP tool", tool("claude-code", "mcp__a__b", `{}`), false},
+		{"an unknown tool", tool("claude-code", "x", `{}`), false},
+		{"a change of files", &approval.Request{
+			Kind: approval.KindFileChange, Changes: []approval.Change{{Path: "a", Operation: "add"}}, Tool: &approval.Tool{Name: "think"},
+		}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := c.Call(tc.request).Plain; got != tc.want {
+				t.Errorf("plain %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// patchText is the arguments of a patch that deletes n files.
+func patchText(t *testing.T, n int) string {
+	t.Helper()
+	var patch strings.Builder
+	patch.WriteString("*** Begin Patch\n")
+	for i := range n {
+		fmt.Fprintf(&patch, "*** Delete File: f%d\n", i)
+	}
+	patch.WriteString("*** End Patch\n")
+	text, err := json.Marshal(map[string]string{"patchText": patch.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 func TestCallIsBounded(t *testing.T) {
 	c := shipped(t)
 	many := func(n int, element string) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
@@ -431,21 +515,12 @@ func TestCallIsBounded(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&names, `"x%d":1,`, i)
 	}
-	var patch strings.Builder
-	patch.WriteString("*** Begin Patch\n")
-	for i := range 5000 {
-		fmt.Fprintf(&patch, "*** Delete File: f%d\n", i)
-	}
-	patch.WriteString("*** End Patch\n")
-	input, err := json.Marshal(map[string]string{"input": patch.String()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, tc := range []struct{ name, harness, tool, arguments, want string }{
 		{"commands", "cline", "run_commands", `{"commands":` + many(5000, `"ls"`) + `}`, "more than 1000 commands"},
 		{"paths", "cline", "read_files", `{"files":` + many(5000, `"a"`) + `}`, "more than 4096 paths"},
 		{"addresses", "cline", "fetch_web_content", `{"requests":` + many(5000, `{"url":"https://a.example"}`) + `}`, "more than 1000 addresses"},
-		{"files of a patch", "codex", "apply_patch", string(input), "more than 4096 files"},
+		{"files of a patch", "opencode", "apply_patch", patchText(t, 5000), "more than 4096 files"},
+		{"paths of many calls", "opencode", "batch", `{"tool_calls":` + many(9, `{"tool":"apply_patch","parameters":`+patchText(t, 1000)+`}`) + `}`, "more than can be looked at"},
 		{"unknown arguments", "claude-code", "Bash", `{` + names.String() + `"command":"ls"}`, "is not in the catalogue"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
