@@ -25,17 +25,17 @@ default call := {
 	"why": ["there are no facts about the tool"],
 }
 
-# The first two are what most calls need, and no more than a look-up.
-call := _entry(input.facts.tool).run if {
+# The first three are what most calls need, and no more than a look-up.
+call := {"effects": [], "external": false, "command": true, "why": []} if {
+	input.facts.tool.name == ""
+	input.request.kind == "command"
+	input.facts.tool.problems == []
+	input.facts.tool.commands[0]
+} else := _entry(input.facts.tool).run if {
 	input.facts.tool.plain
 	input.facts.tool.commands[0]
 } else := _entry(input.facts.tool).alone if {
 	input.facts.tool.plain
-} else := {"effects": [], "external": false, "command": true, "why": []} if {
-	input.request.kind == "command"
-	not input.request.tool
-	count(input.facts.tool.commands) > 0
-	count(input.facts.tool.problems) == 0
 } else := {
 	"effects": sort(union({part.effects | some part in parts}) | _around),
 	"external": _leaves(parts),

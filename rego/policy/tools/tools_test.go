@@ -19,6 +19,7 @@ import (
 
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/rego/catalog"
+	"github.com/regent-policy/regent/rego/schema"
 )
 
 const module = "tools.rego"
@@ -527,7 +528,11 @@ func TestModuleIsTidy(t *testing.T) {
 			t.Errorf("line %d: %s has no description", rule.Location.Row, ref)
 		}
 	}
-	compiler := ast.NewCompiler().WithStrict(true)
+	schemas, err := schema.Set()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := ast.NewCompiler().WithStrict(true).WithSchemas(schemas).WithUseTypeCheckAnnotations(true)
 	if compiler.Compile(map[string]*ast.Module{module: parsed}); compiler.Failed() {
 		t.Error(compiler.Errors)
 	}
