@@ -1,0 +1,32 @@
+// Command regent decides what an AI agent may do: it classifies tool calls and
+// rules on them with policies written in Rego.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(Main()) }
+
+// Main runs the command line of this process and returns its exit code.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, getwd: os.Getwd}, os.Args[1:])
+}
+
+// app is what every subcommand works with: the streams and surroundings of the
+// process, and the flags that all of them share.
+type app struct {
+	stdin io.Reader
+	// stdout takes the answer and nothing else, stderr words for people.
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	getwd          func() (string, error)
+
+	global globalOptions
+}
