@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+// typed is one command of a console session and what it printed.
+type typed struct {
+	command string
+	output  string
+}
+
+// session reads a console session: lines that start with "$ " are commands, a
+// backslash at the end continues one, and all else is output.
+func session(text string) []typed {
+	var all []typed
+	open := false
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		switch command, ok := strings.CutPrefix(line, "$ "); {
+		case ok:
+			all = append(all, typed{command: command})
+			open = strings.HasSuffix(command, `\`)
+		case len(all) == 0:
+		case open:
+			last := &all[len(all)-1]
+			last.command += "\n" + line
+			open = strings.HasSuffix(line, `\`)
+		default:
+			all[len(all)-1].output += line + "\n"
+		}
+	}
+	return all
+}
+
+// console is a folder with a project in it, and a shell.
+type console struct {
+	t    testing.TB
+	root string
+	env  []string
+}
+
+func newConsole(t testing.TB) *console {
+	t.Helper()
+	// The name of the folder is shown by some commands.
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(root, "home")
+	if err := patientHome(filepath.Join(home, ".regent")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(root, "app"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return &console{t: t, root: root, env: append(os.Environ(), "HOME="+home, "REGENT_HOME=")}
+}
+
+func (c *console) write(name, text string) {
+	c.t.Helper()
+	at := filepath.Join(c.root, "app", name)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// run runs a command and returns what it printed, on stdout alone or all.
+func (c *console) run(command string, all bool) (output string, code int) {
+	c.t.Helper()
+	cmd := exec.Command("bash", "-c", command)
+	cmd.Dir, cmd.Env = filepath.Join(c.root, "app"), c.env
+	var out, words bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &words
+	if all {
+		cmd.Stderr = &out
+	}
+	if err := cmd.Run(); err != nil {
+		failed, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			c.t.Fatalf("%s: %v", command, err)
+		}
+		code = failed.ExitCode()
+	}
+	return strings.ReplaceAll(out.String(), c.root, "/home/sam"), code
+}
+
+// matches tells whether output is as it was written down. A line of three dots
+// stands for any lines.
+func matches(written, output string) bool {
+	pattern := "^"
+	for line := range strings.SplitSeq(strings.TrimRight(mask(written, ""), "\n"), "\n") {
+		if strings.TrimSpace(line) == "..." {
+			pattern += `(?:.*\n)*?`
+		} else {
+			pattern += regexp.QuoteMeta(line) + `\n`
+		}
+	}
+	return regexp.MustCompile(pattern + "$").MatchString(strings.TrimRight(mask(output, ""), "\n") + "\n")
+}
+
+func TestMatches(t *testing.T) {
+	for _, tt := range []struct {
+		name, written, output string
+		want                  bool
+	}{
+		{"the same", "a\nb\n", "a\nb\n", true},
+		{"another line", "a\nb\n", "a\nc\n", false},
+		{"a line more", "a\n", "a\nb\n", false},
+		{"dots in the middle", "a\n...\nd\n", "a\nb\nc\nd\n", true},
+		{"dots at the end", "a\n...\n", "a\nb\n", true},
+		{"dots at the start", "...\nb\n", "a\nb\n", true},
+		{"dots for nothing", "a\n...\nb\n", "a\nb\n", true},
+		{"dots further in", "{\n  ...\n}\n", "{\n  1\n  2\n}\n", true},
+		{"no output", "", "", true},
+		{"dots do not hide what is after them", "a\n...\nd\n", "a\nb\nc\n", false},
+		{"another epoch", "  epoch       0123456789ab\n", "  epoch       ba9876543210\n", true},
+	} {
+		if got := matches(tt.written, tt.output); got != tt.want {
+			t.Errorf("%s: matches = %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestExamplesOfHelp runs the examples that each help text gives, in a project
+// with the rules of init.
+func TestExamplesOfHelp(t *testing.T) {
+	for _, c := range commands(t) {
+		if !ours(c) {
+			continue
+		}
+		t.Run(c.CommandPath(), func(t *testing.T) {
+			t.Parallel()
+			var text strings.Builder
+			for line := range strings.Lines(c.Example) {
+				text.WriteString(strings.TrimPrefix(line, "  "))
+			}
+			examples := session(text.String())
+			if len(examples) == 0 {
+				t.Fatal("no examples")
+			}
+			sh := newConsole(t)
+			if !strings.Contains(c.Example, "$ regent init") {
+				sh.run("regent init", false)
+			}
+			sh.write("push.json", `{"kind":"command","command":{"text":"git push -f origin main"}}`)
+			sh.write("reset.json", `{"kind":"command","command":{"text":"git reset main"}}`)
+			sh.write("calls.jsonl", "{\"kind\":\"command\",\"command\":{\"text\":\"ls\"}}\n{\"kind\":\"tool\",\"tool\":{\"name\":\"x\"}}\n")
+			for _, e := range examples {
+				got, code := sh.run(e.command, false)
+				if code == exitFailed || code == exitUsage || code > exitMoved {
+					t.Errorf("%s: exit code %d", e.command, code)
+				}
+				if e.output != "" && !matches(e.output, got) {
+					t.Errorf("%s printed (-written +got):\n%s", e.command, cmp.Diff(e.output, got))
+				}
+			}
+		})
+	}
+}
+
+const page = "../../docs/cli.md"
+
+// fence is a block of code: its language, the file that it is where it names
+// one, and its text.
+var fence = regexp.MustCompile("(?s)```([a-z]+)(?: ([^\n]+))?\n(.*?)```")
+
+// TestPageShowsRealOutput runs the page about the command line from top to
+// bottom, in one project: it writes the files that blocks name, and runs what
+// was typed into consoles.
+func TestPageShowsRealOutput(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh := newConsole(t)
+	ran := 0
+	renewed := fence.ReplaceAllStringFunc(string(text), func(block string) string {
+		parts := fence.FindStringSubmatch(block)
+		language, file, body := parts[1], parts[2], parts[3]
+		if file != "" {
+			sh.write(file, body)
+		}
+		if language != "console" {
+			return block
+		}
+		var b strings.Builder
+		for _, e := range session(body) {
+			ran++
+			got, _ := sh.run(e.command, true)
+			if !matches(e.output, got) {
+				if !*update {
+					t.Errorf("%s printed (-written +got); -update writes it:\n%s", e.command, cmp.Diff(e.output, got))
+				}
+				e.output = got
+			}
+			fmt.Fprintf(&b, "$ %s\n%s", e.command, e.output)
+		}
+		return "```console\n" + b.String() + "```"
+	})
+	if ran == 0 {
+		t.Fatal("the page has no console sessions")
+	}
+	if *update && renewed != string(text) {
+		if err := os.WriteFile(page, []byte(renewed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPageMentionsEveryCommandAndFlag holds the page against the command tree.
+func TestPageMentionsEveryCommandAndFlag(t *testing.T) {
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	section := func(heading string) string {
+		at := regexp.MustCompile("(?m)^(#+) " + regexp.QuoteMeta(heading) + "$").FindStringSubmatchIndex(text)
+		if at == nil {
+			return ""
+		}
+		rest := text[at[1]:]
+		// A section of one command ends where the next of its rank or above starts.
+		if end := regexp.MustCompile(fmt.Sprintf("(?m)^#{1,%d} ", at[3]-at[2])).FindStringIndex(rest); end != nil {
+			rest = rest[:end[0]]
+		}
+		return rest
+	}
+	mentions := func(section, flag string) bool {
+		return regexp.MustCompile(`--` + regexp.QuoteMeta(flag) + `\b`).MatchString(section)
+	}
+	everywhere := section("Flags of every command")
+	for _, c := range commands(t) {
+		path := c.CommandPath()
+		own := section("`" + path + "`")
+		switch {
+		case path == "regent":
+			own = everywhere + section("`regent version`")
+		case strings.HasPrefix(path, "regent completion"):
+			own = section("`regent completion`")
+			if !strings.Contains(own, path) {
+				t.Errorf("the page does not mention %s", path)
+			}
+		case own == "":
+			t.Errorf("the page has no section for %s", path)
+			continue
+		case strings.HasPrefix(path, "regent profile "):
+			own += section("`regent profile`")
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !mentions(own, f.Name) && !mentions(everywhere, f.Name) {
+				t.Errorf("the section on %s does not mention --%s", path, f.Name)
+			}
+		})
+	}
+}
