@@ -14,9 +14,8 @@ func Covers(limit, other Profile) bool {
 }
 
 // beyond finds what r allows beyond limit; by names the limit in the findings. It
-// prunes both.
+// prunes r.
 func beyond(limit, r *rules, by Side) []Dropped {
-	limit.prune()
 	r.prune()
 	var found []Dropped
 	network := func(n Network, reason Reason) {
