@@ -7,6 +7,7 @@ package argv
 import (
 	"path"
 	"slices"
+	"strings"
 )
 
 // Node is one simple command, read by the grammar of its program. It is what
@@ -132,13 +133,17 @@ type Repository struct {
 
 // Summary is what all nodes of a command text have that bears on its effects,
 // each once, so that policies need not visit every node. Its fields mean what
-// those of [Node] do.
+// those of [Node] do, without what bears on nothing: writes to [IsSink] and
+// redirections that are no [IsSocket].
 type Summary struct {
-	Uses         []string     `json:"uses,omitempty"`
+	Uses []string `json:"uses,omitempty"`
+	// Reads stands for all uses that only read, which are then left out of Uses;
+	// see [Table.Shorten].
+	Reads        bool         `json:"reads,omitempty"`
 	Standing     string       `json:"standing,omitempty"`
 	Writes       []Path       `json:"writes,omitempty"`
 	Assigns      []Assign     `json:"assigns,omitempty"`
-	Redirects    []Redirect   `json:"redirects,omitempty"`
+	Sockets      []string     `json:"sockets,omitempty"`
 	Repositories []Repository `json:"repositories,omitempty"`
 	Problems     []string     `json:"problems,omitempty"`
 }
@@ -149,20 +154,58 @@ func Summarize(nodes []Node) Summary {
 	for i := range nodes {
 		n := &nodes[i]
 		s.Uses = union(s.Uses, n.Uses)
-		s.Writes = union(s.Writes, n.Writes)
 		s.Assigns = union(s.Assigns, n.Assigns)
 		s.Repositories = union(s.Repositories, n.Repositories)
 		s.Problems = union(s.Problems, n.Problems)
 		if s.Standing == "" {
 			s.Standing = n.Standing
 		}
+		for _, w := range n.Writes {
+			if !IsSink(w.Word) {
+				s.Writes = union(s.Writes, []Path{w})
+			}
+		}
 		for _, r := range n.Redirects {
-			if r.Mode != "none" {
-				s.Redirects = union(s.Redirects, []Redirect{r})
+			if IsSocket(r.Target) {
+				s.Sockets = union(s.Sockets, []string{r.Target})
 			}
 		}
 	}
+	slices.Sort(s.Uses)
 	return s
+}
+
+// Shorten puts Reads in the place of the uses that only read: most uses of most
+// texts, and they all say the same.
+func (t *Table) Shorten(s *Summary) {
+	uses := s.Uses
+	s.Uses = nil
+	for _, use := range uses {
+		entry, _ := t.data[use].(map[string]any)
+		effects, _ := entry["effects"].([]any)
+		if len(effects) == 1 && effects[0] == "read" {
+			s.Reads = true
+			continue
+		}
+		s.Uses = append(s.Uses, use)
+	}
+}
+
+// IsSink tells whether a file takes what is written to it and keeps nothing:
+// exactly these, since anything else below /dev may be storage.
+func IsSink(name string) bool {
+	switch name {
+	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty":
+		return true
+	default:
+		fd, ok := strings.CutPrefix(name, "/dev/fd/")
+		return ok && len(fd) == 1 && fd[0] >= '0' && fd[0] <= '9'
+	}
+}
+
+// IsSocket tells whether name is one that bash connects to instead of opening it.
+func IsSocket(name string) bool {
+	return strings.HasPrefix(name, "/dev/tcp/") || strings.HasPrefix(name, "/dev/udp/")
 }
 
 // union appends to list what more has besides. Lists are short, and hostile input

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"strings"
 
@@ -18,18 +19,20 @@ import (
 // anchors, which entries refer to. commands maps program names (several, separated by
 // commas, share an entry) to:
 //
+//	names       program names in place of the key
 //	effects     what a call does at least: words out of read, write, process,
 //	            network and unknown
 //	style       gnu (the default), posix, exact, go, words, bundle, keys
-//	options     from effects, or inert, files, opens, to options: -x, --long, a value as
+//	options     from effects, or inert, files, reads, opens, to options: -x, --long, a value as
 //	            -x=KIND, a glued optional value as --long[=KIND], spellings that
 //	            mean the same joined by a slash: -n/--lines=num; two values that
 //	            are words of their own as -x=KIND,KIND. Files that a value names
-//	            count by themselves as read or written, for which files is there.
+//	            count by themselves as read or written, for which files is there;
+//	            options under reads make a call read whatever the program does else
 //	operands    KIND with ?, * or + in order, with effects as KIND=write;
 //	            none for no operands. Default: text*, and none where effects are
 //	            read alone
-//	opened      operands where an option opened a command
+//	opened      operands where an option opened a command or made the call read
 //	supplants   options that bring what would be the first operand
 //	recursive   options that make paths mean all below them
 //	rewrites    options that make the program write what it else reads
@@ -68,7 +71,8 @@ func Load(fsys fs.FS) (*Table, error) {
 	if len(names) == 0 {
 		return nil, errors.New("no command tables found")
 	}
-	d := decoder{table: &Table{programs: map[string]*spec{}, data: map[string]any{}}, seen: map[string]string{}}
+	d := decoder{table: &Table{programs: map[string]*spec{}, data: map[string]any{}}, seen: map[string]place{}, parsed: map[string]*parsedOption{}}
+	d.key(&yaml.Node{}, probeUse, Read)
 	for _, name := range names {
 		text, err := fs.ReadFile(fsys, name)
 		if err != nil {
@@ -92,7 +96,9 @@ type decoder struct {
 	file  string
 	errs  []error
 	// seen tells where a key of the data was first made.
-	seen map[string]string
+	seen map[string]place
+	// parsed are options by the word that lists them.
+	parsed map[string]*parsedOption
 	// shared are probes of many programs, which are read when all are known.
 	shared []sharedProbes
 }
@@ -187,43 +193,79 @@ func (d *decoder) effects(n *yaml.Node, text string) Effects {
 	return set
 }
 
-// key adds an entry to the data. The same key twice is an error unless it has the
-// same effects.
+// place is where a key was first listed.
+type place struct {
+	file string
+	line int
+}
+
+// entries are the values of the data by effects; keys with the same effects share
+// them.
+var entries = func() (values [Read | Write | Process | Network | Unknown + 1]map[string]any) {
+	for set := range values {
+		names := Effects(set).Names()
+		list := make([]any, len(names))
+		for i, n := range names {
+			list[i] = n
+		}
+		values[set] = map[string]any{"effects": list}
+	}
+	return values
+}()
+
+// key adds an entry to the data. The same key twice is an error.
 func (d *decoder) key(n *yaml.Node, name string, effects Effects) string {
-	if _, ok := d.seen[name]; ok {
-		d.fail(n, "%q is listed already at %s", name, d.seen[name])
+	if at, ok := d.seen[name]; ok {
+		d.fail(n, "%q is listed already at %s:%d", name, at.file, at.line)
 		return name
 	}
-	d.seen[name] = fmt.Sprintf("%s:%d", d.file, n.Line)
-	list := make([]any, 0, 2)
-	for _, e := range effects.Names() {
-		list = append(list, e)
-	}
-	d.table.data[name] = map[string]any{"effects": list}
+	d.seen[name] = place{d.file, n.Line}
+	d.table.data[name] = entries[effects]
 	return name
 }
 
-func (d *decoder) add(n *yaml.Node, names []string, s *spec, into map[string]*spec) {
-	for _, name := range names {
-		if into[name] != nil {
-			d.fail(n, "%q is listed already", name)
-			continue
-		}
-		into[name] = s
+func (d *decoder) add(n *yaml.Node, name string, s *spec, into map[string]*spec) {
+	if into[name] != nil {
+		d.fail(n, "%q is listed already", name)
+		return
 	}
+	into[name] = s
 }
 
 func (d *decoder) commands(n *yaml.Node, parent *spec, into map[string]*spec) {
 	d.mapping(n, func(key, value *yaml.Node) {
-		names := strings.FieldsFunc(key.Value, func(r rune) bool { return r == ',' || r == ' ' })
+		names := splitNames(key.Value)
+		if list := child(value, "names"); list != nil {
+			// Keys have to be short in YAML; then the key is just a heading.
+			names = splitNames(list.Value)
+		}
 		if len(names) == 0 {
 			d.fail(key, "no name")
 			return
 		}
 		s := &spec{name: fullName(parent, names[0]), parent: parent}
 		d.spec(key, value, s)
-		d.add(key, names, s, into)
+		d.add(key, names[0], s, into)
+		for _, name := range names[1:] {
+			alias := *s
+			alias.name = d.key(key, fullName(parent, name), s.effects)
+			d.add(key, name, &alias, into)
+		}
 	})
+}
+
+func splitNames(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+}
+
+// child returns the value of a key of n, or nil.
+func child(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
 }
 
 func fullName(parent *spec, name string) string {
@@ -245,18 +287,18 @@ func (d *decoder) simple(n *yaml.Node, parent *spec, into map[string]*spec) {
 				operands: []operand{{count: any0}},
 			}
 			d.key(value, s.name, effects)
-			d.add(value, []string{name}, s, into)
+			d.add(value, name, s, into)
 		}
 	})
 }
 
 func (d *decoder) spec(at, n *yaml.Node, s *spec) {
-	s.options = map[string]*option{}
 	var options, operands, opened, probes, reaches, script, commands, simple, effects *yaml.Node
 	var inherit bool
 	marked := map[marks]*yaml.Node{}
 	d.mapping(n, func(key, value *yaml.Node) {
 		switch key.Value {
+		case "names":
 		case "effects":
 			effects = value
 		case "style":
@@ -329,6 +371,9 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	if s.parent != nil && s.parent.options != nil && s.parent.inherit {
 		for name, o := range s.parent.options {
 			if s.options[name] == nil {
+				if s.options == nil {
+					s.options = make(map[string]*option, len(s.parent.options))
+				}
 				s.options[name] = o
 			}
 		}
@@ -395,29 +440,43 @@ var markNames = map[string]marks{
 func (d *decoder) options(n *yaml.Node, s *spec) {
 	d.mapping(n, func(key, value *yaml.Node) {
 		var set Effects
-		opening := key.Value == "opens"
-		if !opening && key.Value != "files" {
+		var mode marks
+		switch key.Value {
+		case "opens":
+			mode = opens
+		case "reads":
+			mode = reads
+		case "files":
+		default:
 			set = d.effects(key, key.Value)
 		}
-		for _, word := range d.words(value) {
-			names, mode, values, err := parseOption(word)
-			if err != nil {
-				d.fail(value, "%s: %v", s.name, err)
-				continue
+		words := d.words(value)
+		// Most entries have one list that is longer than all others.
+		if len(s.options) == 0 {
+			s.options = make(map[string]*option, len(words)*5/4)
+		}
+		made := make([]option, 0, len(words)*5/4)
+		for _, word := range words {
+			p := d.parsed[word]
+			if p == nil {
+				var err error
+				if p, err = parseOption(word); err != nil {
+					d.fail(value, "%s: %v", s.name, err)
+					continue
+				}
+				d.parsed[word] = p
 			}
-			for _, name := range names {
+			for _, name := range p.names {
 				if s.options[name] != nil {
 					d.fail(value, "%s: option %s is listed twice", s.name, name)
 					continue
 				}
-				o := &option{name: name, effects: set, value: mode, values: values}
+				made = append(made, option{name: name, effects: set, value: p.takes, values: p.values, marks: mode})
+				o := &made[len(made)-1]
 				if set != 0 {
 					o.use = d.key(value, s.name+" "+name, set)
 				}
-				if opening {
-					o.marks |= opens
-				}
-				if opening && s.openedUse == "" {
+				if mode != 0 && s.openedUse == "" {
 					s.openedUse = d.key(value, s.name+" opened", Read)
 				}
 				s.options[name] = o
@@ -426,30 +485,38 @@ func (d *decoder) options(n *yaml.Node, s *spec) {
 	})
 }
 
+// parsedOption is what a word of a list of options says.
+type parsedOption struct {
+	names  []string
+	takes  valueMode
+	values []param
+}
+
 // parseOption reads -x, --long, -n/--lines=num, --color[=text], --arg=text,text.
-func parseOption(word string) (names []string, mode valueMode, values []param, err error) {
+func parseOption(word string) (*parsedOption, error) {
+	var p parsedOption
 	spelling, kindNames := word, ""
 	if head, rest, ok := strings.Cut(word, "[="); ok && strings.HasSuffix(rest, "]") {
-		spelling, kindNames, mode = head, strings.TrimSuffix(rest, "]"), valueOptional
+		spelling, kindNames, p.takes = head, strings.TrimSuffix(rest, "]"), valueOptional
 	} else if head, rest, ok := strings.Cut(word, "="); ok && head != "" {
-		spelling, kindNames, mode = head, rest, valueRequired
+		spelling, kindNames, p.takes = head, rest, valueRequired
 	}
-	if mode != valueNone {
+	if p.takes != valueNone {
 		for _, name := range strings.Split(kindNames, ",") {
 			v, err := parseKind(name)
 			if err != nil {
-				return nil, 0, nil, fmt.Errorf("option %s: %w", word, err)
+				return nil, fmt.Errorf("option %s: %w", word, err)
 			}
-			values = append(values, v)
+			p.values = append(p.values, v)
 		}
 	}
-	for _, name := range strings.Split(spelling, "/") {
+	p.names = strings.Split(spelling, "/")
+	for _, name := range p.names {
 		if name == "" || name == "-" || name == "--" {
-			return nil, 0, nil, fmt.Errorf("option %s: no name", word)
+			return nil, fmt.Errorf("option %s: no name", word)
 		}
-		names = append(names, name)
 	}
-	return names, mode, values, nil
+	return &p, nil
 }
 
 func parseKind(name string) (param, error) {
@@ -530,14 +597,13 @@ func (d *decoder) probes(n *yaml.Node, s *spec) {
 		d.fail(n, "want a list of argument lists")
 		return
 	}
-	s.probes = make(map[string]string, len(n.Content))
+	s.probes = make(map[string]bool, len(n.Content))
 	for _, item := range n.Content {
 		args := strings.Join(strings.Fields(item.Value), probeSep)
-		if _, ok := s.probes[args]; ok {
+		if s.probes[args] {
 			d.fail(item, "%s: probe %q is listed twice", s.name, args)
-			continue
 		}
-		s.probes[args] = d.key(item, strings.TrimSpace(s.name+" "+args)+" ALONE", Read)
+		s.probes[args] = true
 	}
 }
 
@@ -552,14 +618,16 @@ func (d *decoder) sharedProbes(n *yaml.Node) {
 				d.key(value, name, Process)
 				d.table.programs[name] = s
 			}
-			if s.probes == nil {
-				s.probes = map[string]string{}
-			}
-			if _, ok := s.probes[args]; ok {
+			if s.probes[args] {
 				d.fail(value, "%s: probe %q is listed twice", name, args)
-				continue
 			}
-			s.probes[args] = d.key(value, s.name+" "+args+" ALONE", Read)
+			// Names of one entry share what it lists, but not this.
+			probes := maps.Clone(s.probes)
+			if probes == nil {
+				probes = map[string]bool{}
+			}
+			probes[args] = true
+			s.probes = probes
 		}
 	})
 }

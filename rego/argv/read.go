@@ -69,9 +69,15 @@ type scanner struct {
 	marks marks
 	// runs is true once a command is started that the facts list by itself.
 	runs bool
+	// unlisted is an option that adds nothing to the effects of a program that does
+	// more than read.
+	unlisted string
 	// paths are the paths named, with their kinds: what they are for may depend on
 	// an option that follows.
 	paths []pathUse
+	// filled is true where words from input stand in places of their own, so that
+	// none are added at the end.
+	filled bool
 	// dir is the folder the program moves to before it works.
 	dir Repository
 }
@@ -163,6 +169,12 @@ func (s *scanner) redirects() {
 // isSocket is true for the names that bash connects to instead of opening a file.
 func isSocket(name string) bool {
 	return strings.HasPrefix(name, "/dev/tcp/") || strings.HasPrefix(name, "/dev/udp/")
+}
+
+// fromInput is true for a word that the starter of the command makes of what it
+// reads, with {} for the part that is not known.
+func (s *scanner) fromInput(w shell.Word) bool {
+	return s.cmd.OpenEnded && w.Kind == shell.Parameter && strings.IndexByte(w.Value, '$') < 0
 }
 
 func pathOf(w shell.Word) Path {
@@ -356,8 +368,7 @@ func (s *scanner) probe() bool {
 	default:
 		args = strings.Join(s.node.Args, probeSep)
 	}
-	use, ok := spec.probes[args]
-	if !ok {
+	if !spec.probes[args] {
 		return false
 	}
 	for _, w := range s.words {
@@ -367,7 +378,7 @@ func (s *scanner) probe() bool {
 			s.node.Operands = append(s.node.Operands, w.Value)
 		}
 	}
-	s.use(use)
+	s.use(probeUse)
 	return true
 }
 
@@ -445,7 +456,10 @@ func (s *scanner) finish() {
 	}
 	pattern := spec.operands
 	s.marks |= spec.marks
-	if s.marks&opens != 0 {
+	if s.marks&(opens|reads) != 0 {
+		if s.unlisted != "" {
+			s.problem("unlisted option " + s.unlisted + " of " + spec.name)
+		}
 		s.use(spec.openedUse)
 		if spec.opened != nil {
 			pattern = spec.opened
@@ -466,7 +480,7 @@ func (s *scanner) finish() {
 		pattern = pattern[1:]
 	}
 	s.match(pattern)
-	if s.cmd.OpenEnded {
+	if s.cmd.OpenEnded && !s.filled {
 		s.openEnd(pattern)
 	}
 	s.settlePaths(pattern)
@@ -570,6 +584,10 @@ func (s *scanner) judge(o *operand, pattern []operand, w shell.Word, ended bool)
 			s.problem("pattern may be several operands of " + spec.name + ": " + w.Value)
 		}
 	case shell.Parameter:
+		if s.fromInput(w) {
+			s.placed(o.kind, w)
+			return
+		}
 		isText := o.kind == kindText || o.kind == kindNumber || o.kind == kindReader && spec.openScript
 		// The value may start with a dash, or be several words.
 		becomes := !ended && spec.style != styleWords && (!w.Quoted || w.Value == "" || w.Value[0] == '$' || w.Value[0] == '-')
@@ -583,6 +601,18 @@ func (s *scanner) judge(o *operand, pattern []operand, w shell.Word, ended bool)
 		s.problem("word cannot be told: " + w.Value)
 	}
 	s.value(o.param, w)
+}
+
+// placed judges an operand that comes from the input of the starter; whether such
+// words may be options is for fed to say.
+func (s *scanner) placed(k kind, w shell.Word) {
+	s.filled = true
+	switch {
+	case k == kindReader || k == kindCommand || k == kindAssign:
+		s.problem("operand of " + s.spec.name + " comes from input")
+	case k.isPath():
+		s.paths = append(s.paths, pathUse{k, Path{Word: w.Value, Kind: PathInput}})
+	}
 }
 
 // mayRepeat is true where it does not matter how many operands there are.
@@ -921,9 +951,18 @@ func (s *scanner) long(text string) {
 	switch {
 	case abbreviated:
 		s.problem("abbreviated option " + name + " of " + s.spec.name)
-	case !s.spec.loose:
-		s.problem("unlisted option " + name + " of " + s.spec.name)
+	default:
+		s.notListed(name)
 	}
+}
+
+// notListed notes an option that the table does not have.
+func (s *scanner) notListed(name string) {
+	if s.spec.loose {
+		s.unlisted = name
+		return
+	}
+	s.problem("unlisted option " + name + " of " + s.spec.name)
 }
 
 // cluster reads one or more letters after a dash.
@@ -941,9 +980,7 @@ func (s *scanner) cluster(text string, bundle bool) {
 			} else {
 				s.flag(shortName(c))
 			}
-			if !spec.loose {
-				s.problem("unlisted option " + shortName(c) + " of " + spec.name)
-			}
+			s.notListed(shortName(c))
 			return
 		}
 		s.given(o)
@@ -988,9 +1025,7 @@ func (s *scanner) exact(text string) bool {
 		}
 	}
 	s.genericFlag(text)
-	if !s.spec.loose {
-		s.problem("unlisted option " + text + " of " + s.spec.name)
-	}
+	s.notListed(text)
 	return true
 }
 
@@ -1006,9 +1041,7 @@ func (s *scanner) goFlag(text string) bool {
 	o := s.spec.options[name]
 	if o == nil {
 		s.flag(name)
-		if !s.spec.loose {
-			s.problem("unlisted option " + name + " of " + s.spec.name)
-		}
+		s.notListed(name)
 		return true
 	}
 	s.given(o)
@@ -1032,9 +1065,7 @@ func (s *scanner) keyword(w shell.Word) bool {
 	o := s.spec.options[name]
 	if o == nil {
 		s.flag(name)
-		if !s.spec.loose {
-			s.problem("unlisted option " + name + " of " + s.spec.name)
-		}
+		s.notListed(name)
 		return true
 	}
 	s.given(o)

@@ -32,6 +32,7 @@ var readers = map[string]reader{
 	"jq":       readJq,
 	"refspec":  readRefspec,
 	"sed":      readSed,
+	"sysctl":   readSysctl,
 	"test":     readTest,
 	"variable": readVariable,
 	"yq":       readYq,
@@ -64,6 +65,14 @@ func readTest(text string) finding {
 	default:
 		return finding{}
 	}
+}
+
+// readSysctl tells a name from one that is set.
+func readSysctl(text string) finding {
+	if strings.Contains(text, "=") {
+		return finding{words: []string{"set"}}
+	}
+	return finding{words: []string{"name"}}
 }
 
 // readVariable tells names of shell variables that may mean something to shells or

@@ -125,7 +125,7 @@ type param struct {
 }
 
 // marks are what an option changes beside its own effects.
-type marks uint8
+type marks uint16
 
 const (
 	// supplants: it brings what would else be the first operand (grep -e).
@@ -144,6 +144,8 @@ const (
 	unfeeds
 	// lists: operands only choose what is shown (git branch --list).
 	lists
+	// reads: the call only reads, whatever the program does otherwise (dpkg -l).
+	reads
 )
 
 // here is when a program reads the current folder.
@@ -181,7 +183,7 @@ type spec struct {
 	options  map[string]*option
 	operands []operand
 	// opened are the operands in place of those above, and openedUse the key in
-	// place of name, when an option opens a command.
+	// place of name, when an option opens a command or makes the call a reader.
 	opened    []operand
 	openedUse string
 	// reachUse is the key that counts where a host or a URL is named.
@@ -206,7 +208,7 @@ type spec struct {
 	inherit bool
 	// probes are whole argument lists, joined by probeSep, that only print about
 	// the program itself.
-	probes map[string]string
+	probes map[string]bool
 	// script are the keys for what the operand's reader found, and openScript says
 	// that words which are data of the shell are fine in its place.
 	script     map[string]string
@@ -217,4 +219,8 @@ type spec struct {
 	parent *spec
 }
 
-const probeSep = " "
+const (
+	probeSep = " "
+	// probeUse is the key of all probes.
+	probeUse = "PROBE"
+)

@@ -61,3 +61,12 @@ func TestReadListsWhatIsUsed(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkLoad(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := argv.Load(commands.FS); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

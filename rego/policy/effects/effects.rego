@@ -24,7 +24,47 @@ default command := {
 	"why": ["there are no facts about the command"],
 }
 
-command := _answer(_effects(_whole) | {"unknown" | some _ in _problems}, _whole)
+command := _answer(whole, input.facts.command.summary)
+
+# METADATA
+# title: The effects of the whole text
+# description: >-
+#   The set alone, for decisions that need no reasons. It passes by what a text
+#   does not have. Reading is the least that anything does, an empty text too;
+#   without facts nothing is known.
+default whole := {"unknown"}
+
+whole := found if {
+	found := {effect | some use in input.facts.command.summary.uses; some effect in _listed(use)} | _beside
+	found != set()
+} else := {"read"} if {
+	is_object(input.facts.command.summary)
+	is_array(input.facts.command.nodes)
+}
+
+_beside contains "read" if input.facts.command.summary.reads == true
+
+_beside contains "unknown" if input.facts.command.problems[0]
+
+_beside contains "unknown" if input.facts.command.summary.problems[0]
+
+_beside contains "process" if input.facts.command.summary.standing != ""
+
+_beside contains "write" if input.facts.command.summary.writes[0]
+
+_beside contains "network" if input.facts.command.summary.sockets[0]
+
+_beside contains effect if {
+	input.facts.command.summary.assigns[0]
+	some assign in input.facts.command.summary.assigns
+	some effect in _assigned(assign)
+}
+
+_beside contains effect if {
+	input.facts.command.summary.repositories[0]
+	some repository in input.facts.command.summary.repositories
+	some effect in _configured(repository)
+}
 
 # METADATA
 # title: Node by node
@@ -40,7 +80,9 @@ nodes := [
 	some index, facts in input.facts.command.nodes
 ]
 
-_answer({"read"}, _) := {"effects": ["read"], "external": false, "read_only": true, "why": []}
+_answer(effects, _) := {"effects": ["read"], "external": false, "read_only": true, "why": []} if {
+	effects == {"read"}
+}
 
 _answer(effects, facts) := {
 	"effects": sort(effects),
@@ -52,22 +94,6 @@ _answer(effects, facts) := {
 }
 
 _problems := object.get(input.facts.command, "problems", [])
-
-# The summary says once what many nodes say again and again, and is made together
-# with them. It is not needed.
-_whole := input.facts.command.summary if {
-	is_array(input.facts.command.nodes)
-} else := {
-	"uses": [use | some use in input.facts.command.nodes[_].uses],
-	"standing": concat(" ", {node.standing | some node in input.facts.command.nodes}),
-	"writes": [path | some path in input.facts.command.nodes[_].writes],
-	"redirects": [redirect | some redirect in input.facts.command.nodes[_].redirects],
-	"assigns": [assign | some assign in input.facts.command.nodes[_].assigns],
-	"repositories": [repository | some repository in input.facts.command.nodes[_].repositories],
-	"problems": [problem | some problem in input.facts.command.nodes[_].problems],
-} if {
-	is_array(input.facts.command.nodes)
-}
 
 _effects(facts) := _or_read(union({
 	{effect | some use in facts.uses; some effect in _listed(use)},
@@ -87,12 +113,12 @@ _why(facts) := union({
 	},
 	{sprintf("writes %s", [path.word]) | some path in facts.writes; not path.word in _sinks},
 	{sprintf("connects to %s", [redirect.target]) | some redirect in facts.redirects; _is_socket(redirect)},
+	{sprintf("connects to %s", [socket]) | some socket in facts.sockets},
 	{sprintf("sets the variable %s", [assign.name]) | some assign in facts.assigns; _assigned(assign) != set()},
 	{reason | some repository in facts.repositories; some reason in _configuration(repository)},
 	{problem | some problem in facts.problems},
 })
 
-# Reading is the least that anything does, and all that an empty text does.
 _or_read(found) := {"read"} if found == set()
 
 _or_read(found) := found if found != set()
