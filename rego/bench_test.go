@@ -25,21 +25,15 @@ import (
 	"github.com/regent-policy/regent/gate/approval"
 )
 
-// referenceCommand is the call of the reference decision: 617 bytes of shell with the
-// things that agents write.
-const referenceCommand = `set -e
-cd services/api && git status --short && git log --oneline -20
-for f in $(git ls-files '*.go' | head -50); do
-  grep -n "TODO" "$f" | sed -n '1,20p'
-done
-find . -name '*.yaml' -not -path './vendor/*' -print | xargs grep -l 'image:' | sort -u > /tmp/images.txt
-LC_ALL=C awk '{ print $1, $2 }' /tmp/images.txt | sort | uniq -c | sort -rn | head -5
-if [ -f go.mod ]; then
-  go build ./... 2>&1 | tee build.log | tail -40
-  go test -run 'TestAPI' ./internal/... -count=1
-fi
-curl -sS -H "Authorization: Bearer $TOKEN" https://ci.example.com/v1/status | jq -r '.jobs[] | select(.state != "ok") | .name'
-echo "done: ${PWD}" && ls -la build.log
+// referenceCommand is the call of the reference decision: 617 bytes of shell, ten
+// commands, as agents write them at the end of a piece of work.
+const referenceCommand = `cd /workspace/app/services/api && git status --short && git diff --stat HEAD~1 -- internal/server internal/store
+grep -rn --include='*.go' 'context.Background()' internal cmd/api | grep -v _test.go | sed -n '1,40p'
+go test ./internal/server/... ./internal/store/... -run 'TestServer|TestStore' -count=1 2>&1 | tee /tmp/api-test.log | tail -40
+git commit -m "server: hand the context of a request down to the store
+
+A request that its client has given up went on reading rows until the last one.
+The store now stops with the request, and says so in the log once, with the name of t." -- internal/server internal/store
 `
 
 // referencePolicies makes ten files of rules of the kind that workspaces have,
@@ -53,7 +47,7 @@ import data.regent.lib.paths
 
 deny contains sprintf("%s holds secrets", [p]) if {
 	some p in paths.targets(input.request)
-	paths.matches(p, {".env", "*.pem", "id_rsa", "**/.ssh/**", "**/.aws/credentials"})
+	strings.any_suffix_match(p, ["/.env", ".pem", "/id_rsa", "/.aws/credentials", "/.netrc"])
 }
 `,
 		"outside.rego": `package rules.outside
@@ -146,13 +140,9 @@ func referencePolicy(tb testing.TB, rules, tools int) *Policy {
 
 func referenceRequest(tb testing.TB) *approval.Request {
 	tb.Helper()
-	text := referenceCommand
-	if len(text) > 617 {
-		text = text[:617]
-	}
 	raw, err := json.Marshal(map[string]any{
 		"kind":        "command",
-		"command":     map[string]any{"shell": "bash", "text": text},
+		"command":     map[string]any{"shell": "bash", "text": referenceCommand},
 		"environment": map[string]any{"id": "local", "cwd": "/workspace/app", "home": "/home/dev"},
 		"reason":      "check the build", "options": []string{"accept", "decline"},
 		"session": map[string]any{"id": "s1", "turn_id": "t1", "call_id": "c1"},
@@ -298,14 +288,16 @@ func goalServer(b *testing.B) []goal {
 		defer response.Body.Close()
 		var answer struct {
 			Result struct {
-				Route string `json:"route"`
+				Decision struct {
+					Route string `json:"route"`
+				} `json:"decision"`
 			} `json:"result"`
 		}
 		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 			b.Fatal(err)
 		}
-		if want := p.Rule(b.Context(), r).Route; answer.Result.Route != string(want) {
-			b.Fatalf("the server says %q, the engine %q", answer.Result.Route, want)
+		if want := p.Rule(b.Context(), r).Route; answer.Result.Decision.Route != string(want) {
+			b.Fatalf("the server says %q, the engine %q", answer.Result.Decision.Route, want)
 		}
 	}
 	ask()

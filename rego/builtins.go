@@ -41,11 +41,10 @@ var builtins = []function{
 			if err != nil {
 				report = gitrepo.Report{Unknown: true, Reasons: []string{err.Error()}}
 			}
-			return ast.ObjectTerm(
-				ast.Item(ast.InternedTerm("inert"), ast.InternedTerm(report.Inert)),
-				ast.Item(ast.InternedTerm("unknown"), ast.InternedTerm(report.Unknown)),
-				ast.Item(ast.InternedTerm("reasons"), texts(report.Reasons)),
-			), nil
+			n := native{"inert": report.Inert, "unknown": report.Unknown}
+			n.list("reasons", report.Reasons)
+			value, err := ast.InterfaceToValue(map[string]any(n))
+			return ast.NewTerm(value), err
 		},
 	},
 	{

@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,6 +149,16 @@ type answer struct {
 	err    error
 }
 
+// part is an object inside the answer.
+func (a *answer) part(name string) *answer {
+	object, ok := a.get(name).(ast.Object)
+	if !ok {
+		a.fail(name)
+		object = ast.NewObject()
+	}
+	return &answer{object: object}
+}
+
 func (a *answer) get(name string) ast.Value {
 	t := a.object.Get(ast.InternedTerm(name))
 	if t == nil {
@@ -237,45 +248,48 @@ func messages(matches []approval.Match) []string {
 // full.
 func (p *Policy) ruling(output ast.Object, r *approval.Request) (approval.Ruling, error) {
 	a := &answer{object: output}
+	decision, call, rules := a.part("decision"), a.part("call"), a.part("rules")
 	out := approval.Ruling{
-		Route:     approval.Route(a.text("route")),
-		External:  a.flag("external"),
-		ReadOnly:  a.flag("read_only"),
+		Route:     approval.Route(decision.text("route")),
+		External:  call.flag("external"),
+		ReadOnly:  call.flag("read_only"),
 		Rules:     []approval.Match{},
-		Reasons:   a.texts("reasons"),
-		Reviewers: a.texts("reviewers"),
+		Reasons:   decision.texts("reasons"),
 		Deadlines: p.deadlines(),
 		Epoch:     p.epoch,
 	}
-	for _, e := range a.texts("effects") {
+	if out.Route == approval.RouteReview {
+		out.Reviewers = decision.texts("reviewers")
+	}
+	for _, e := range call.texts("effects") {
 		out.Effects = append(out.Effects, approval.Effect(e))
 	}
 	switch out.Route {
 	case approval.RouteSkip, approval.RouteAllow, approval.RouteDeny, approval.RouteReview, approval.RouteAsk:
 	default:
-		a.fail("route")
+		decision.fail("route")
 	}
 	if len(out.Effects) == 0 {
-		a.fail("effects")
+		call.fail("effects")
 	}
 	// The rules that settled the route come first: a deny outranks an ask.
-	for _, decision := range decisions {
-		found := a.matches(p, decision)
+	for _, name := range decisions {
+		found := rules.matches(p, name)
 		out.Rules = append(out.Rules, found...)
-		if decision == string(out.Route) || decision == "review" && out.Route == approval.RouteAsk && len(out.Rules) == len(found) {
+		if name == string(out.Route) || name == "review" && out.Route == approval.RouteAsk && len(out.Rules) == len(found) {
 			out.Reasons = append(out.Reasons, messages(found)...)
 		}
 	}
-	out.Observed = a.matches(p, "observed")
-	out.Context = messages(a.matches(p, "context"))
+	out.Observed = rules.matches(p, "observed")
+	out.Context = messages(rules.matches(p, "context"))
 	if len(out.Rules) > 1 {
 		slices.SortStableFunc(out.Rules, bySeverity)
 	}
 	var err error
-	if out.Ceiling, err = p.ceiling(a.get("ceiling"), r); err != nil && a.err == nil {
-		a.err = &failure{kind: "output", message: err.Error()}
+	if out.Ceiling, err = p.ceiling(rules.get("ceiling"), r); err != nil {
+		err = &failure{kind: "output", message: err.Error()}
 	}
-	return out, a.err
+	return out, cmp.Or(a.err, decision.err, call.err, rules.err, err)
 }
 
 // decisions are the names of rules that settle a route, the strictest first.

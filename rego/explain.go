@@ -35,9 +35,9 @@ type NodeEffects struct {
 }
 
 const classifyQuery = `x = {
-	"effects": data.regent.call.effects,
-	"external": data.regent.call.external,
-	"read_only": data.regent.call.read_only,
+	"effects": data.regent.call.outcome.effects,
+	"external": data.regent.call.outcome.external,
+	"read_only": data.regent.call.outcome.read_only,
 	"why": data.regent.call.why,
 	"nodes": data.regent.call.nodes,
 }`

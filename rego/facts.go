@@ -1,6 +1,8 @@
 package rego
 
 import (
+	"errors"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -47,9 +49,9 @@ type CommandFacts struct {
 	// Summary says once what the nodes say again and again.
 	Summary  argv.Summary    `json:"summary"`
 	Problems []shell.Problem `json:"problems"`
-	// ByProgram holds the nodes of each program. Only rules have it: it says
-	// nothing that Nodes does not.
-	ByProgram map[string][]argv.Node `json:"by_program,omitempty"`
+	// ByProgram holds the nodes of each program by their number. Only rules have
+	// it: it says nothing that Nodes does not.
+	ByProgram map[string]map[string]argv.Node `json:"by_program,omitempty"`
 }
 
 // add reads one command of a call.
@@ -91,6 +93,8 @@ type PermissionFacts struct {
 // written to; Mentions are named by a command in any other way, which counts
 // unless that command certainly only reads.
 type GuardFacts struct {
+	// Touched is true when there are any.
+	Touched  bool      `json:"touched"`
 	Writes   []string  `json:"writes"`
 	Mentions []Mention `json:"mentions"`
 }
@@ -131,6 +135,7 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 		out.Command.add(f.commands, c, place)
 	}
 	out.Command.Summary = argv.Summarize(out.Command.Nodes)
+	f.commands.Shorten(&out.Command.Summary)
 	for i := range out.Command.Nodes {
 		n := &out.Command.Nodes[i]
 		if n.Program != "" && !slices.Contains(out.Programs, n.Program) {
@@ -140,6 +145,9 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 			paths.addWord(&paths.read, place, n, p)
 		}
 		for _, p := range n.Writes {
+			if argv.IsSink(p.Word) {
+				continue
+			}
 			paths.addWord(&paths.write, place, n, p)
 		}
 		out.Hosts = append(out.Hosts, n.Hosts...)
@@ -203,11 +211,18 @@ type link struct {
 func (r *remembered) Readlink(path string) (string, error) {
 	l, ok := r.links[path]
 	if !ok {
-		l.target, l.err = r.FS.Readlink(path)
+		if above, known := r.links[parent(path)]; known && errors.Is(above.err, fs.ErrNotExist) {
+			l = above // nothing stands below what does not exist
+		} else {
+			l.target, l.err = r.FS.Readlink(path)
+		}
 		r.links[path] = l
 	}
 	return l.target, l.err
 }
+
+// parent is the folder of an absolute, clean path.
+func parent(name string) string { return name[:max(strings.LastIndexByte(name, '/'), 0)] }
 
 // Environment is the request's environment in the words of package permission.
 func Environment(env approval.Environment) permission.Environment {
@@ -394,6 +409,21 @@ func (p protected) mentions(target string) bool {
 	return false
 }
 
+// worthJoining passes over the words that can name nothing protected: most
+// words of most commands.
+func (p protected) worthJoining(word string) bool {
+	if len(word) > 4096 || word == "" || word[0] == '-' && !strings.Contains(word, "/") {
+		return false
+	}
+	last := word[strings.LastIndexByte(word, '/')+1:]
+	for _, name := range p.paths {
+		if strings.HasSuffix(name, last) || strings.Contains(word, "/") {
+			return true
+		}
+	}
+	return strings.Contains(word, ".") || strings.Contains(word, "opencode") || strings.Contains(word, "goose")
+}
+
 func (p protected) guard(writes []string, nodes []argv.Node, at *place) GuardFacts {
 	out := GuardFacts{Writes: []string{}, Mentions: []Mention{}}
 	for _, w := range writes {
@@ -404,15 +434,14 @@ func (p protected) guard(writes []string, nodes []argv.Node, at *place) GuardFac
 	for i := range nodes {
 		n := &nodes[i]
 		for _, word := range n.Args {
-			if len(word) > 4096 || !strings.ContainsAny(word, "/.") {
+			if !p.worthJoining(word) {
 				continue
 			}
-			// Cheap first: the word by itself, links unresolved.
-			joined, ok := at.join(n.Dir, word)
-			if ok && p.mentions(joined) {
+			if joined, ok := at.join(n.Dir, word); ok && p.mentions(joined) {
 				out.Mentions = append(out.Mentions, Mention{Node: i, Path: joined})
 			}
 		}
 	}
+	out.Touched = len(out.Writes)+len(out.Mentions) > 0
 	return out
 }

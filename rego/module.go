@@ -287,8 +287,9 @@ func (m *module) resolve(ref ast.Ref) ast.Ref {
 }
 
 // aggregate writes the module that names every package's rules in one place:
-// data.regent.layers.deny is a list of sets, one for each package that denies,
-// and so on. Only rules in mode enforce are there; the others are in observed.
+// data.regent.layers.rules.deny is a list of sets, one for each package that
+// denies, and so on. Only rules in mode enforce are there; the others are in
+// observed. data.regent.layers.silence is the same with every set empty.
 func aggregate(rules []*Rule) (*ast.Module, error) {
 	enforced, observed := map[string][]string{}, []string{}
 	seen := map[string]bool{}
@@ -320,10 +321,16 @@ func aggregate(rules []*Rule) (*ast.Module, error) {
 	}
 	enforced["observed"] = observed
 	var b strings.Builder
-	b.WriteString("package regent.layers\n")
+	b.WriteString("package regent.layers\n\nrules := {\n")
 	for _, name := range []string{"deny", "ask", "review", "allow", "ceiling", "context", "observed"} {
-		fmt.Fprintf(&b, "\n%s := [%s]\n", name, strings.Join(enforced[name], ", "))
+		fmt.Fprintf(&b, "\t%q: [%s],\n", name, strings.Join(enforced[name], ", "))
 	}
+	// What the lists are when no rule fires: one comparison tells.
+	b.WriteString("}\n\nsilence := {\n")
+	for _, name := range decisions {
+		fmt.Fprintf(&b, "\t%q: [%s],\n", name, strings.Join(slices.Repeat([]string{"set()"}, len(enforced[name])), ", "))
+	}
+	b.WriteString("}\n")
 	m, err := ast.ParseModuleWithOpts("regent/layers.rego", b.String(), parserOptions())
 	if err != nil {
 		return nil, errors.Join(errors.New("unite the layers"), err)

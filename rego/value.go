@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -218,7 +219,7 @@ func (f *Facts) native(asked map[string]bool) native {
 	permissions.flag("write", f.Permissions.Write)
 	permissions.text("problem", f.Permissions.Problem)
 
-	guard := make(native, 2)
+	guard := native{"touched": f.Guard.Touched}
 	guard.list("writes", f.Guard.Writes)
 	guard["mentions"] = orEmpty(f.Guard.Mentions)
 
@@ -247,27 +248,31 @@ func orEmpty[T any](v []T) any {
 func (f *CommandFacts) native(asked map[string]bool) native {
 	byProgram := make(map[string]any, len(f.Nodes))
 	for i := range f.Nodes {
-		name := f.Nodes[i].Program
-		if name == "" || byProgram[name] != nil {
+		n := &f.Nodes[i]
+		if n.Program == "" {
 			continue
 		}
-		if asked[name] {
-			var terms []*ast.Term
-			for j := i; j < len(f.Nodes); j++ {
-				if f.Nodes[j].Program == name {
-					terms = append(terms, nodeTerm(&f.Nodes[j]))
-				}
+		number := strconv.Itoa(i)
+		if asked[n.Program] {
+			nodes, ok := byProgram[n.Program].(map[string]any)
+			if !ok {
+				nodes = map[string]any{}
+				byProgram[n.Program] = nodes
 			}
-			byProgram[name] = ast.NewArray(terms...)
+			nodes[number] = map[string]any(nodeNative(n))
 			continue
 		}
-		var nodes []ruleNode
-		for j := i; j < len(f.Nodes); j++ {
-			if f.Nodes[j].Program == name {
-				nodes = append(nodes, newRuleNode(&f.Nodes[j]))
-			}
+		nodes, ok := byProgram[n.Program].(map[string]*argv.Node)
+		if !ok {
+			nodes = map[string]*argv.Node{}
+			byProgram[n.Program] = nodes
 		}
-		byProgram[name] = nodes
+		nodes[number] = n
+	}
+	for name, nodes := range byProgram {
+		if nodes, ok := nodes.(map[string]*argv.Node); ok {
+			byProgram[name] = lazyByNumber(nodes)
+		}
 	}
 	return native{
 		"nodes":      lazyNodes(f.Nodes),
@@ -280,11 +285,12 @@ func (f *CommandFacts) native(asked map[string]bool) native {
 func summaryNative(s *argv.Summary) native {
 	n := make(native, 7)
 	n.list("uses", s.Uses)
+	n.flag("reads", s.Reads)
 	n["standing"] = s.Standing
-	n["writes"] = arrayOf(s.Writes, pathTerm)
+	n["writes"] = orEmpty(s.Writes)
 	n["assigns"] = arrayOf(s.Assigns, assignTerm)
-	n["redirects"] = arrayOf(s.Redirects, redirectTerm)
 	n["repositories"] = arrayOf(s.Repositories, repositoryTerm)
+	n.list("sockets", s.Sockets)
 	n.list("problems", s.Problems)
 	return n
 }
@@ -323,35 +329,55 @@ func (l lazyNodes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(nodes)
 }
 
-// nodeTerm is ruleNode as a value, made directly.
-func nodeTerm(n *argv.Node) *ast.Term {
-	m := make(members, 0, 16)
-	m.add("program", ast.InternedTerm(n.Program))
-	m.add("name", ast.InternedTerm(n.Name))
-	m.add("args", texts(n.Args))
-	m.add("flags", texts(n.Flags))
-	m.add("subcommand", texts(n.Subcommand))
-	m.add("operands", texts(n.Operands))
-	m.list("uses", n.Uses)
-	m.text("standing", n.Standing)
-	m.list("hosts", n.Hosts)
-	m.list("urls", n.URLs)
-	m.list("starts", n.Starts)
-	m.list("via", n.Via)
-	m.list("problems", n.Problems)
-	addArray(&m, "reads", n.Reads, pathTerm)
-	addArray(&m, "writes", n.Writes, pathTerm)
-	addArray(&m, "assigns", n.Assigns, assignTerm)
-	addArray(&m, "redirects", n.Redirects, redirectTerm)
-	addArray(&m, "repositories", n.Repositories, repositoryTerm)
-	m.text("stdin", n.Stdin)
-	m.flag("open_ended", n.OpenEnded)
-	m.text("dir", n.Dir)
-	m.flag("dir_unknown", n.DirUnknown)
-	m.add("line", ast.InternedTerm(n.Line))
-	m.add("column", ast.InternedTerm(n.Column))
-	m.add("text", ast.InternedTerm(n.Text))
-	return m.term()
+// lazyByNumber are the commands of one program, turned into values when a rule
+// asks for them.
+type lazyByNumber map[string]*argv.Node
+
+// MarshalJSON is what OPA calls when it turns the nodes into values.
+func (l lazyByNumber) MarshalJSON() ([]byte, error) {
+	nodes := make(map[string]ruleNode, len(l))
+	for number, n := range l {
+		nodes[number] = newRuleNode(n)
+	}
+	return json.Marshal(nodes)
+}
+
+// nodeNative is ruleNode part by part.
+func nodeNative(node *argv.Node) native {
+	n := make(native, 16)
+	n["program"] = node.Program
+	n["name"] = node.Name
+	n.list("args", node.Args)
+	n.list("flags", node.Flags)
+	n.list("subcommand", node.Subcommand)
+	n.list("operands", node.Operands)
+	addList(n, "uses", node.Uses)
+	addList(n, "hosts", node.Hosts)
+	addList(n, "urls", node.URLs)
+	addList(n, "starts", node.Starts)
+	addList(n, "via", node.Via)
+	addList(n, "problems", node.Problems)
+	addList(n, "reads", node.Reads)
+	addList(n, "writes", node.Writes)
+	addList(n, "assigns", node.Assigns)
+	addList(n, "redirects", node.Redirects)
+	addList(n, "repositories", node.Repositories)
+	n.text("standing", node.Standing)
+	n.text("stdin", node.Stdin)
+	n.flag("open_ended", node.OpenEnded)
+	n.text("dir", node.Dir)
+	n.flag("dir_unknown", node.DirUnknown)
+	n["line"] = node.Line
+	n["column"] = node.Column
+	n["text"] = node.Text
+	return n
+}
+
+// addList adds a list that is left out when empty.
+func addList[T any](n native, key string, v []T) {
+	if len(v) > 0 {
+		n[key] = v
+	}
 }
 
 // members collects the members of a value made directly.
@@ -373,32 +399,7 @@ func (m *members) flag(key string, v bool) {
 	}
 }
 
-func (m *members) list(key string, v []string) {
-	if len(v) > 0 {
-		m.add(key, texts(v))
-	}
-}
-
-func addArray[T any](m *members, key string, v []T, term func(*T) *ast.Term) {
-	if len(v) > 0 {
-		m.add(key, ast.NewTerm(arrayOf(v, term)))
-	}
-}
-
 func (m members) term() *ast.Term { return ast.ObjectTerm(m...) }
-
-var emptyArray = ast.NewTerm(ast.InternedEmptyArrayValue)
-
-func texts(v []string) *ast.Term {
-	if len(v) == 0 {
-		return emptyArray
-	}
-	terms := make([]*ast.Term, len(v))
-	for i, s := range v {
-		terms[i] = ast.InternedTerm(s)
-	}
-	return ast.ArrayTerm(terms...)
-}
 
 func arrayOf[T any](v []T, term func(*T) *ast.Term) ast.Value {
 	if len(v) == 0 {
@@ -421,28 +422,10 @@ func assignTerm(a *argv.Assign) *ast.Term {
 	return m.term()
 }
 
-func redirectTerm(r *argv.Redirect) *ast.Term {
-	var m members
-	m.add("op", ast.InternedTerm(r.Op))
-	m.text("fd", r.FD)
-	m.add("mode", ast.InternedTerm(r.Mode))
-	m.text("target", r.Target)
-	m.text("kind", r.Kind)
-	return m.term()
-}
-
 func repositoryTerm(r *argv.Repository) *ast.Term {
 	var m members
 	m.text("dir", r.Dir)
 	m.flag("unknown", r.Unknown)
-	return m.term()
-}
-
-func pathTerm(p *argv.Path) *ast.Term {
-	var m members
-	m.add("word", ast.InternedTerm(p.Word))
-	m.text("kind", p.Kind)
-	m.flag("tree", p.Tree)
 	return m.term()
 }
 

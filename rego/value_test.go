@@ -48,7 +48,7 @@ func TestInputIsTheJSONForm(t *testing.T) {
 			t.Errorf("%s\nby_program has %d of %d commands", text, n, len(in.Facts.Command.Nodes))
 		}
 		for _, nodes := range facts["by_program"].(map[string]any) {
-			for _, node := range nodes.([]any) {
+			for _, node := range nodes.(map[string]any) {
 				if !slices.ContainsFunc(facts["nodes"].([]any), func(n any) bool { return cmp.Equal(n, node) }) {
 					t.Errorf("%s\n%v is no command of the call", text, node)
 				}
@@ -64,7 +64,7 @@ func TestInputIsTheJSONForm(t *testing.T) {
 func countNodes(byProgram map[string]any) int {
 	n := 0
 	for _, nodes := range byProgram {
-		n += len(nodes.([]any))
+		n += len(nodes.(map[string]any))
 	}
 	return n
 }

@@ -16,53 +16,54 @@ import data.regent.layers
 # METADATA
 # description: |
 #   the whole answer as one object, so that one query settles a request. Rules are
-#   given as the layers have them, each value with the number of its rule.
+#   given as the layers have them, each value with the number of its rule; their
+#   messages are added to the reasons by the engine, which knows the rules.
 # entrypoint: true
-route := {
-	"route": _decision.route,
-	"reasons": _decision.reasons,
-	"reviewers": _decision.reviewers,
-	"effects": call.effects,
-	"external": call.external,
-	"read_only": call.read_only,
-	"deny": layers.deny,
-	"ask": layers.ask,
-	"review": layers.review,
-	"allow": layers.allow,
-	"observed": layers.observed,
-	"ceiling": layers.ceiling,
-	"context": layers.context,
-}
+route := {"decision": _decision, "call": call.outcome, "rules": layers.rules}
 
 # The order is the law: a deny outranks an ask, which outranks a review, which
 # outranks an allow, whichever layers they come from, and a default is for what
-# nobody speaks about. The reasons of rules are added by the engine, which knows
-# the rules.
-_decision := {"route": "deny", "reasons": _sorted(guards.refusals), "reviewers": []} if {
-	_denied
-} else := {"route": "ask", "reasons": _sorted(guards.questions), "reviewers": []} if {
-	_asked
+# nobody speaks about. The guards stand first among the denies and the asks, and
+# are looked at only when something that the index can look up calls for them.
+_decision := {"route": "deny", "reasons": [r | some r in guards.refusals]} if {
+	input.request.host_allows == false
+} else := {"route": "deny", "reasons": [r | some r in guards.refusals]} if {
+	input.request.kind == "permissions"
+	some _ in guards.refusals
+} else := {"route": "deny", "reasons": []} if {
+	layers.rules.deny != layers.silence.deny
+} else := {"route": "ask", "reasons": [r | some r in guards.questions]} if {
+	input.request.human_only == true
+} else := {"route": "ask", "reasons": [r | some r in guards.questions]} if {
+	input.facts.guard.touched == true
+	some _ in guards.questions
+} else := {"route": "ask", "reasons": [r | some r in guards.questions]} if {
+	input.facts.permissions.problem
+} else := {"route": "ask", "reasons": []} if {
+	layers.rules.ask != layers.silence.ask
 } else := _review(_named_reviewers, []) if {
-	_fired(layers.review)
-} else := {"route": "allow", "reasons": [], "reviewers": []} if {
-	_fired(layers.allow)
+	layers.rules.review != layers.silence.review
+} else := {"route": "allow", "reasons": []} if {
+	layers.rules.allow != layers.silence.allow
+	every set in layers.rules.allow {
+		every m in set {
+			_message(m.value)
+		}
+	}
+} else := {"route": "ask", "reasons": ["a rule allows with a value that is neither a message nor an object with one"]} if {
+	# An allow that does not say what it allows is not an explicit allow.
+	layers.rules.allow != layers.silence.allow
+} else := {"route": "skip", "reasons": [call.skip]} if {
+	call.skip
 } else := _default
 
-_sorted(reasons) := [r | some r in reasons]
+_message(value) if is_string(value)
 
-_denied if _fired(layers.deny)
-
-_denied if some _ in guards.refusals
-
-_asked if _fired(layers.ask)
-
-_asked if some _ in guards.questions
-
-_fired(sets) if some _ in sets[_]
+_message(value) if is_string(value.message)
 
 # A review that names no reviewer goes to the configured one.
 _named_reviewers := named if {
-	named := [r | some m in layers.review[_]; some r in _reviewers_of(m.value)]
+	named := [r | some m in layers.rules.review[_]; some r in _reviewers_of(m.value)]
 	count(named) > 0
 } else := [data.regent.settings.reviewer]
 
@@ -74,59 +75,46 @@ _review(reviewers, reasons) := {"route": "review", "reasons": reasons, "reviewer
 	every r in reviewers {
 		data.regent.settings.reviewers[r]
 	}
-} else := {"route": "ask", "reasons": array.concat(reasons, missing), "reviewers": []} if {
+} else := {"route": "ask", "reasons": array.concat(reasons, missing)} if {
 	missing := [sprintf("reviewer %v is not configured, so a person is asked", [r]) |
 		some r in reviewers
 		not data.regent.settings.reviewers[r]
 	]
 }
 
-# The default route, by mode and effect.
-_default := {"route": "skip", "reasons": [call.skip], "reviewers": []} if {
-	call.skip
-} else := answer if {
-	_native
-	answer := _native_default[data.regent.settings.mode]
+# The default by mode: permissions.mode speaks for native hosts,
+# permissions.harness_mode for the approvals of other harnesses. A request without
+# a harness is native.
+_default := {"route": "ask", "reasons": ["permissions.mode is manual"]} if {
+	input.facts.tool.harness == "native"
+	data.regent.settings.mode == "manual"
 } else := _review([data.regent.settings.reviewer], ["permissions.mode is model_review"]) if {
-	_native
+	input.facts.tool.harness == "native"
 	data.regent.settings.mode == "model_review"
-} else := {"route": "allow", "reasons": ["permissions.harness_mode is auto_allow"], "reviewers": []} if {
-	not _native
+} else := {"route": "allow", "reasons": ["permissions.mode is auto_allow"]} if {
+	input.facts.tool.harness == "native"
+	data.regent.settings.mode == "auto_allow"
+} else := {"route": "ask", "reasons": ["permissions.harness_mode is manual"]} if {
+	input.request.harness.name
+	data.regent.settings.harness_mode == "manual"
+} else := {"route": "allow", "reasons": ["permissions.harness_mode is auto_allow"]} if {
+	input.request.harness.name
 	data.regent.settings.harness_mode == "auto_allow"
 	_known
-} else := {"route": "ask", "reasons": [_harness_reason], "reviewers": []} if {
-	not _native
-} else := {"route": "ask", "reasons": ["no mode settles this request"], "reviewers": []}
-
-_native_default := {
-	"auto_allow": {"route": "allow", "reasons": ["permissions.mode is auto_allow"], "reviewers": []},
-	"manual": {"route": "ask", "reasons": ["permissions.mode is manual"], "reviewers": []},
-}
-
-_harness_reason := "permissions.harness_mode is auto_allow, but this request is of no kind that it covers" if {
+} else := {"route": "ask", "reasons": ["permissions.harness_mode is auto_allow, but this request is of no kind that it covers"]} if {
+	input.request.harness.name
 	data.regent.settings.harness_mode == "auto_allow"
-} else := "permissions.harness_mode is manual"
-
-_native if not input.request.harness
-
-_native if input.request.harness.name == "native"
+} else := {"route": "ask", "reasons": ["no mode settles this request"]}
 
 # What automatic acceptance covers on a harness: a question whose content is
 # there and of a kind that is understood. Elicitations and forms are not.
-_known if {
-	input.request.kind == "command"
-	input.request.command
-}
+_known if input.request.kind in {"command", "permissions", "network"}
 
 _known if {
 	input.request.kind == "file_change"
 	count(input.request.changes) > 0
 	not input.request.grant_root
 }
-
-_known if input.request.kind == "permissions"
-
-_known if input.request.kind == "network"
 
 _known if {
 	input.request.kind == "tool"

@@ -11,21 +11,35 @@ import data.regent.effects as commands
 import data.regent.tools
 
 # METADATA
-# description: the set of effects, sorted; never empty
-effects := sort(_all)
-
-# A bare command is what most calls are; the general case unites three sets.
-_all := commands.whole if {
-	_only_command
-} else := ({e | some e in tools.call.effects} | _command) | _permissions
-
-_only_command if {
-	_carries_command
-	tools.call.effects == []
-	not input.request.permissions
+# description: |
+#   effects (sorted, never empty), external (the call leaves this machine or comes
+#   from an MCP server) and read_only (it certainly only reads, on this machine)
+outcome := {
+	"effects": sort(commands.whole),
+	"external": "network" in commands.whole,
+	"read_only": commands.whole == {"read"},
+} if {
+	# A bare command is what most calls are; the general case unites three sets.
+	input.request.kind == "command"
+	input.facts.tool.name == ""
+	input.facts.tool.problems == []
+	not _asks_more
+} else := {
+	"effects": sort(_effects),
+	"external": _external,
+	"read_only": _read_only,
 }
 
 _carries_command if tools.call.command == true
+
+# Absence is false: the references stay inside the helper that is negated.
+_asks_more if input.request.permissions
+
+_asks_more if input.request.escalated == true
+
+_asks_more if input.facts.tool.escalated == true
+
+_effects := ({e | some e in tools.call.effects} | _command) | _permissions
 
 default _command := set()
 
@@ -43,34 +57,21 @@ _asked contains "read" if input.facts.permissions.read
 
 _asked contains "unknown" if input.facts.permissions.problem
 
-# METADATA
-# description: true when the call leaves this machine or comes from an MCP server
-default external := false
+default _external := false
 
-external if tools.call.external == true
+_external if tools.call.external == true
 
-external if {
-	_carries_command
-	"network" in commands.whole
+_external if "network" in _command
+
+_external if input.facts.permissions.network
+
+default _read_only := false
+
+_read_only if {
+	_effects == {"read"}
+	not _external
+	not _asks_more
 }
-
-external if input.facts.permissions.network
-
-# METADATA
-# description: true when the call certainly only reads, on this machine
-default read_only := false
-
-read_only if {
-	_all == {"read"}
-	not external
-	not input.request.permissions
-	not _escalated
-}
-
-# Absence is false: the reference stays inside the helper that is negated.
-_escalated if input.request.escalated
-
-_escalated if input.facts.tool.escalated
 
 # METADATA
 # description: why, node by node
@@ -89,14 +90,14 @@ nodes := commands.nodes if _carries_command
 # METADATA
 # description: why nobody needs to answer; undefined when somebody does
 skip := "a tool of the harness that only reads on this machine" if {
-	read_only
-	not _carries_command
 	input.request.kind == "tool"
+	outcome.read_only
+	not _carries_command
 	input.facts.tool.listed
 }
 
 skip := "permissions.read_only_commands is skip, and every command certainly only reads" if {
-	read_only
-	_carries_command
 	data.regent.settings.read_only_commands == "skip"
+	outcome.read_only
+	_carries_command
 }

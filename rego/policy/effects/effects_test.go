@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -181,35 +182,53 @@ var readOnly = answer{Effects: []string{"read"}, ReadOnly: true, Why: []string{}
 
 func TestEverydayCommands(t *testing.T) {
 	p := load(t)
-	var cases struct {
-		Read []string            `yaml:"read"`
-		Has  map[string][]string `yaml:"has"`
-	}
-	decode(t, "testdata/everyday.yaml", &cases)
-	for _, text := range cases.Read {
-		t.Run("read/"+text, func(t *testing.T) {
-			got, nodes := p.classify(t, shell.Bash, text, "/inert/app")
-			if diff := cmp.Diff(readOnly, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s\n%+v", text, diff, nodes)
+	for _, c := range everyday(t) {
+		t.Run(c.effect+"/"+c.text, func(t *testing.T) {
+			got, nodes := p.classify(t, shell.Bash, c.text, "/inert/app")
+			if c.effect == "read" {
+				if diff := cmp.Diff(readOnly, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s\n%+v", c.text, diff, nodes)
+				}
+				return
+			}
+			if got.ReadOnly || !slices.Contains(got.Effects, c.effect) {
+				t.Errorf("%s: got %v, want %s among them; nodes %+v", c.text, got.Effects, c.effect, nodes)
+			}
+			if want := slices.Contains(got.Effects, "network"); got.External != want {
+				t.Errorf("%s: external is %v beside %v", c.text, got.External, got.Effects)
+			}
+			if len(got.Why) == 0 {
+				t.Errorf("%s: %v without a reason", c.text, got.Effects)
 			}
 		})
 	}
-	for effect, texts := range cases.Has {
-		for _, text := range texts {
-			t.Run(effect+"/"+text, func(t *testing.T) {
-				got, nodes := p.classify(t, shell.Bash, text, "/inert/app")
-				if got.ReadOnly || !slices.Contains(got.Effects, effect) {
-					t.Errorf("%s: got %v, want %s among them; nodes %+v", text, got.Effects, effect, nodes)
-				}
-				if want := slices.Contains(got.Effects, "network"); got.External != want {
-					t.Errorf("%s: external is %v beside %v", text, got.External, got.Effects)
-				}
-				if len(got.Why) == 0 {
-					t.Errorf("%s: %v without a reason", text, got.Effects)
-				}
-			})
+}
+
+// everydayCase is a command and the effect it must have, "read" for nothing else.
+type everydayCase struct{ effect, text string }
+
+func everyday(t testing.TB) []everydayCase {
+	t.Helper()
+	text, err := os.ReadFile("testdata/everyday.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []everydayCase
+	effect := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "" || strings.HasPrefix(line, "# "):
+		case strings.HasPrefix(line, "== "):
+			effect = strings.TrimPrefix(strings.TrimPrefix(line, "== "), "has ")
+		default:
+			cases = append(cases, everydayCase{effect, strings.ReplaceAll(line, "↵", "\n")})
 		}
 	}
+	if len(cases) < 500 {
+		t.Fatalf("only %d cases", len(cases))
+	}
+	return cases
 }
 
 func TestCorpus(t *testing.T) {

@@ -2,13 +2,13 @@
 # title: Guards
 # description: >-
 #   What holds whatever the layers say: refusals that no rule can lift, and
-#   questions that no allow and no mode can answer.
+#   questions that no allow and no mode can answer. Each rule begins with a test
+#   that the index can look up, since most requests meet none of them.
 # schemas:
 #   - input: schema.request
 package regent.guards
 
 import data.regent.call
-import data.regent.layers
 
 # METADATA
 # description: why the request is denied
@@ -32,25 +32,17 @@ questions contains "only a person may answer this request" if input.request.huma
 # Regent guards itself: what an epoch was made from, and the files that make an
 # agent ask at all, do not change without a person.
 questions contains sprintf("this would write to %s, which Regent's own decisions depend on", [p]) if {
+	input.facts.guard.touched == true
 	some p in input.facts.guard.writes
 }
 
 questions contains sprintf("this may write to %s, which Regent's own decisions depend on", [m.path]) if {
+	input.facts.guard.touched == true
 	some m in input.facts.guard.mentions
 	call.nodes[m.node].effects != ["read"]
-}
-
-# An allow that does not say what it allows is not an explicit allow.
-questions contains sprintf("rule %s allows with a value that is neither a message nor an object with one", [m.id]) if {
-	some m in layers.allow[_]
-	not _message(m.value)
 }
 
 # What the request would open cannot be told.
 questions contains sprintf("the requested permissions cannot be understood: %s", [input.facts.permissions.problem]) if {
 	input.facts.permissions.problem
 }
-
-_message(value) if is_string(value)
-
-_message(value) if is_string(value.message)

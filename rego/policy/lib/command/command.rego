@@ -9,17 +9,19 @@ import data.regent.lib.facts
 
 # METADATA
 # description: |
-#   every use of a program, by its plain name: {"program", "args", "flags",
-#   "operands", "subcommand", "line", ...}
-invocations(program) := {node | some node in facts.command.by_program[program]}
+#   every use of a program, by its plain name, as an object of commands: {"program",
+#   "args", "flags", "operands", "subcommand", "line", ...}; empty where there is none
+invocations(program) := facts.all.command.by_program[program] if {
+	program in facts.all.programs
+} else := {}
 
 # METADATA
 # description: true when the call runs the program at least once
-runs(program) if program in facts.programs
+runs(program) if program in facts.all.programs
 
 # METADATA
 # description: every command of the call, in order
-all := facts.command.nodes
+all := facts.all.command.nodes
 
 # METADATA
 # description: the use of a program where its subcommand begins with these words, such as ["push"] or ["remote", "add"]
@@ -35,9 +37,9 @@ subcommand(program, words) := {node |
 #   an allow rule should make: a rule that looks at one command of a list must not
 #   let the others through.
 covered(prefixes) if {
-	count(facts.command.nodes) > 0
-	count(facts.command.problems) == 0
-	every i, node in facts.command.nodes {
+	count(facts.all.command.nodes) > 0
+	count(facts.all.command.problems) == 0
+	every i, node in facts.all.command.nodes {
 		_covered(i, node, prefixes)
 	}
 }
@@ -71,9 +73,9 @@ _quiet(redirect) if redirect.target == "/dev/null"
 
 # METADATA
 # description: true when some part of the call's text cannot be told, so that a rule about programs may miss one
-unclear if count(facts.command.problems) > 0
+unclear if count(facts.all.command.problems) > 0
 
 unclear if {
-	some node in facts.command.nodes
+	some node in facts.all.command.nodes
 	node.program == ""
 }

@@ -9,19 +9,19 @@ import data.regent.lib.facts
 
 # METADATA
 # description: paths that the call would write, create, move or delete
-write_targets(_) := {p | some p in facts.paths.write}
+write_targets(_) := facts.all.paths.write
 
 # METADATA
 # description: paths that the call would read
-read_targets(_) := {p | some p in facts.paths.read}
+read_targets(_) := facts.all.paths.read
 
 # METADATA
 # description: paths that the call names for reading or writing
-targets(request) := read_targets(request) | write_targets(request)
+targets(_) := array.concat(facts.all.paths.read, facts.all.paths.write)
 
 # METADATA
 # description: true when some path that the call names cannot be told from its text
-unclear(_) if count(facts.paths.unresolved) > 0
+unclear(_) if count(facts.all.paths.unresolved) > 0
 
 # METADATA
 # description: true when path is dir or stands below it

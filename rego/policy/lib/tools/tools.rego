@@ -8,23 +8,23 @@ import data.regent.lib.facts
 # METADATA
 # description: true for the harness's own tool of this name
 called(name) if {
-	facts.tool.key == name
-	not facts.tool.mcp
+	facts.all.tool.key == name
+	not facts.all.tool.mcp
 }
 
 # METADATA
 # description: true for a tool of an MCP server
 called_on(server, name) if {
-	facts.tool.mcp
-	facts.tool.server == server
-	facts.tool.tool == name
+	facts.all.tool.mcp
+	facts.all.tool.server == server
+	facts.all.tool.tool == name
 }
 
 # METADATA
 # description: true for any tool of an MCP server
 on_server(server) if {
-	facts.tool.mcp
-	facts.tool.server == server
+	facts.all.tool.mcp
+	facts.all.tool.server == server
 }
 
 # METADATA
@@ -33,7 +33,7 @@ arguments(request) := object.get(object.get(request, "tool", {}), "arguments", {
 
 # METADATA
 # description: the hosts that the call names, in lower case
-hosts := {h | some h in facts.hosts}
+hosts := facts.all.hosts
 
 # METADATA
 # description: true when host is domain or a name below it
