@@ -37,6 +37,9 @@ type Facts struct {
 	// Hosts are in lower case, without port or final dot.
 	Hosts []string `json:"hosts"`
 	URLs  []string `json:"urls"`
+	// More is true when the request asks for more than the call itself: for
+	// permissions, or to leave the sandbox.
+	More bool `json:"more"`
 	// Permissions says what kinds of access the request asks for.
 	Permissions PermissionFacts `json:"permissions"`
 	// Guard lists what the call would do to Regent's own files.
@@ -166,6 +169,7 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 	out.Programs = sorted(out.Programs)
 	out.Paths = PathFacts{Read: sorted(paths.read), Write: sorted(paths.write), Unresolved: sorted(paths.unresolved)}
 	out.Permissions = permissionFacts(r.Permissions, place)
+	out.More = r.Permissions != nil || r.Escalated || call.Escalated
 	out.Guard = f.protected.guard(out.Paths.Write, out.Command.Nodes, place)
 	return out
 }
@@ -342,6 +346,9 @@ func permissionFacts(requested *permission.Profile, p *place) PermissionFacts {
 // protected are the files that no call changes without a person.
 type protected struct {
 	paths []string
+	// marks are the last components of paths: what a name must hold, or the folder
+	// it starts from, to mean one of them.
+	marks []string
 }
 
 func newProtected(paths []string) protected {
@@ -355,6 +362,10 @@ func newProtected(paths []string) protected {
 		}
 	}
 	p.paths = sorted(p.paths)
+	for _, name := range slices.Concat(p.paths, agentFiles) {
+		p.marks = append(p.marks, path.Base(name))
+	}
+	p.marks = sorted(p.marks)
 	return p
 }
 
@@ -379,49 +390,35 @@ var agentFiles = []string{
 }
 
 // covers reports whether writing to target can change something protected:
-// the file itself, what is below a protected folder, or a folder that holds one.
+// what mentions finds, or a folder that holds one.
 func (p protected) covers(target string) bool {
-	for _, name := range p.paths {
-		if target == name || strings.HasPrefix(target, name+"/") || strings.HasPrefix(name, strings.TrimSuffix(target, "/")+"/") {
-			return true
-		}
-	}
-	for _, name := range agentFiles {
-		if strings.HasSuffix(target, "/"+name) || strings.Contains(target, "/"+name+"/") {
-			return true
-		}
-	}
-	return false
+	return p.mentions(target) || slices.ContainsFunc(p.paths, func(name string) bool { return below(name, target) })
 }
 
-// mentions is covers without the folders above, which half of all commands name.
+// mentions reports whether target is protected by itself: such a file, or
+// something below such a folder.
 func (p protected) mentions(target string) bool {
-	for _, name := range p.paths {
-		if target == name || strings.HasPrefix(target, name+"/") {
-			return true
-		}
+	if slices.ContainsFunc(p.paths, func(name string) bool { return below(target, name) }) {
+		return true
 	}
 	for _, name := range agentFiles {
-		if strings.HasSuffix(target, "/"+name) || strings.Contains(target, "/"+name+"/") {
+		at := strings.Index(target, name)
+		if at > 0 && target[at-1] == '/' && (at+len(name) == len(target) || target[at+len(name)] == '/') {
 			return true
 		}
 	}
 	return false
 }
 
-// worthJoining passes over the words that can name nothing protected: most
-// words of most commands.
-func (p protected) worthJoining(word string) bool {
-	if len(word) > 4096 || word == "" || word[0] == '-' && !strings.Contains(word, "/") {
-		return false
-	}
-	last := word[strings.LastIndexByte(word, '/')+1:]
-	for _, name := range p.paths {
-		if strings.HasSuffix(name, last) || strings.Contains(word, "/") {
-			return true
-		}
-	}
-	return strings.Contains(word, ".") || strings.Contains(word, "opencode") || strings.Contains(word, "goose")
+// below reports whether name is dir or stands below it.
+func below(name, dir string) bool {
+	dir = strings.TrimSuffix(dir, "/")
+	return strings.HasPrefix(name, dir) && (len(name) == len(dir) || name[len(dir)] == '/')
+}
+
+// marked reports whether text holds a part of a protected name.
+func (p protected) marked(text string) bool {
+	return slices.ContainsFunc(p.marks, func(mark string) bool { return strings.Contains(text, mark) })
 }
 
 func (p protected) guard(writes []string, nodes []argv.Node, at *place) GuardFacts {
@@ -433,8 +430,9 @@ func (p protected) guard(writes []string, nodes []argv.Node, at *place) GuardFac
 	}
 	for i := range nodes {
 		n := &nodes[i]
+		inside := p.marked(n.Dir)
 		for _, word := range n.Args {
-			if !p.worthJoining(word) {
+			if !inside && !p.marked(word) {
 				continue
 			}
 			if joined, ok := at.join(n.Dir, word); ok && p.mentions(joined) {

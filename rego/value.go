@@ -229,6 +229,7 @@ func (f *Facts) native(asked map[string]bool) native {
 		"paths":       map[string]any(paths),
 		"permissions": map[string]any(permissions),
 		"guard":       map[string]any(guard),
+		"more":        f.More,
 	}
 	n.list("programs", f.Programs)
 	n.list("hosts", f.Hosts)

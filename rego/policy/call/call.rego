@@ -23,7 +23,7 @@ outcome := {
 	input.request.kind == "command"
 	input.facts.tool.name == ""
 	input.facts.tool.problems == []
-	not _asks_more
+	input.facts.more == false
 } else := {
 	"effects": sort(_effects),
 	"external": _external,
@@ -31,13 +31,6 @@ outcome := {
 }
 
 _carries_command if tools.call.command == true
-
-# Absence is false: the references stay inside the helper that is negated.
-_asks_more if input.request.permissions
-
-_asks_more if input.request.escalated == true
-
-_asks_more if input.facts.tool.escalated == true
 
 _effects := ({e | some e in tools.call.effects} | _command) | _permissions
 
@@ -70,7 +63,7 @@ default _read_only := false
 _read_only if {
 	_effects == {"read"}
 	not _external
-	not _asks_more
+	input.facts.more == false
 }
 
 # METADATA

@@ -34,33 +34,38 @@ command := _answer(whole, input.facts.command.summary)
 #   without facts nothing is known.
 default whole := {"unknown"}
 
-whole := found if {
-	found := {effect | some use in input.facts.command.summary.uses; some effect in _listed(use)} | _beside
-	found != set()
+whole := _found if {
+	_found != set()
 } else := {"read"} if {
 	# The nodes stay untouched: naming them here would turn all into values.
 	is_object(input.facts.command.summary)
 }
 
-_beside contains "read" if input.facts.command.summary.reads == true
+_found contains effect if {
+	input.facts.command.summary.uses[0]
+	some use in input.facts.command.summary.uses
+	some effect in _listed(use)
+}
 
-_beside contains "unknown" if input.facts.command.problems[0]
+_found contains "read" if input.facts.command.summary.reads == true
 
-_beside contains "unknown" if input.facts.command.summary.problems[0]
+_found contains "unknown" if input.facts.command.problems[0]
 
-_beside contains "process" if input.facts.command.summary.standing != ""
+_found contains "unknown" if input.facts.command.summary.problems[0]
 
-_beside contains "write" if input.facts.command.summary.writes[0]
+_found contains "process" if input.facts.command.summary.standing != ""
 
-_beside contains "network" if input.facts.command.summary.sockets[0]
+_found contains "write" if input.facts.command.summary.writes[0]
 
-_beside contains effect if {
+_found contains "network" if input.facts.command.summary.sockets[0]
+
+_found contains effect if {
 	input.facts.command.summary.assigns[0]
 	some assign in input.facts.command.summary.assigns
 	some effect in _assigned(assign)
 }
 
-_beside contains effect if {
+_found contains effect if {
 	input.facts.command.summary.repositories[0]
 	some repository in input.facts.command.summary.repositories
 	some effect in _configured(repository)
