@@ -81,15 +81,12 @@ func (r *reader) enter(w Word, physical bool, at *place) {
 	case physical && strings.Contains(dir, ".."):
 		at.lose() // depends on links
 	case w.Tilde:
-		rest := path.Clean("." + dir[1:])
-		if dir == "~" {
-			rest = "."
-		}
-		if r.setsHOME || rest == ".." || strings.HasPrefix(rest, "../") {
+		next, ok := below("~", strings.TrimPrefix(dir[1:], "/"))
+		if !ok || r.setsHOME {
 			at.lose()
 			return
 		}
-		at.move(path.Join("~", rest))
+		at.move(next)
 	case path.IsAbs(dir):
 		at.move(path.Clean(dir))
 	default:
@@ -98,24 +95,33 @@ func (r *reader) enter(w Word, physical bool, at *place) {
 			at.lose()
 			return
 		}
-		at.move(below(at.dir, dir))
+		next, ok := below(at.dir, dir)
+		if !ok {
+			at.lose()
+			return
+		}
+		at.move(next)
 	}
 }
 
-// below joins a relative folder to the one before.
-func below(dir, rel string) string {
-	home := dir == "~" || strings.HasPrefix(dir, "~/")
+// below joins a relative folder to the one before. It reports false above the
+// home folder, whose place nobody knows.
+func below(dir, rel string) (string, bool) {
+	if dir == "~" || strings.HasPrefix(dir, "~/") {
+		rest := path.Join("."+dir[1:], rel)
+		if rest == ".." || strings.HasPrefix(rest, "../") {
+			return "", false
+		}
+		return path.Join("~", rest), true
+	}
 	joined := path.Join(dir, rel)
 	switch {
 	case joined == ".":
-		if home {
-			return ".."
-		}
-		return ""
-	case !home && strings.HasPrefix(joined, "~"):
-		return "./" + joined // a folder that is called ~
+		return "", true
+	case strings.HasPrefix(joined, "~"):
+		return "./" + joined, true // a folder that is called ~
 	}
-	return joined
+	return joined, true
 }
 
 // noteVariables remembers whether text may set the variables that cd reads.
@@ -132,13 +138,18 @@ func (r *reader) noteVariables(text string) {
 	}
 }
 
+// end is a place where a list may leave the shell, or none.
+type end struct {
+	place
+	ok bool
+}
+
 // outcome is where an element of a list may leave the shell.
 type outcome struct {
-	// yes: it succeeded; no: it failed; nil: that cannot be.
-	yes, no *place
-	// usual is like no, as if a cd to a literal folder always succeeded: the
-	// commands on the next line are read that way.
-	usual *place
+	// yes: it succeeded; no: it failed. usual is like no, as if a cd to a
+	// literal folder always succeeded: the commands on the next line are read
+	// that way.
+	yes, no, usual end
 }
 
 // list follows the commands of a && b || c.
@@ -149,33 +160,32 @@ func (r *reader) list(parts []*syntax.Stmt, ops []syntax.BinCmdOperator, sc scop
 			return
 		}
 		if ops[i] == syntax.AndStmt {
-			next := r.element(p, sc, from(o.yes))
+			next := r.element(p, sc, o.yes.from())
 			o = outcome{next.yes, either(o.no, next.no), either(o.usual, next.usual)}
 			continue
 		}
-		next := r.element(p, sc, from(o.no))
+		next := r.element(p, sc, o.no.from())
 		o = outcome{either(o.yes, next.yes), next.no, next.usual}
 	}
-	*at = from(either(o.yes, o.usual))
+	*at = either(o.yes, o.usual).from()
 }
 
 // from is the place to go on from, unknown where nothing goes on.
-func from(p *place) place {
-	if p == nil {
-		return place{unknown: true, beforeUnknown: true, moved: true}
+func (e end) from() place {
+	if !e.ok {
+		e.lose()
 	}
-	return *p
+	return e.place
 }
 
-func either(a, b *place) *place {
+func either(a, b end) end {
 	switch {
-	case a == nil:
+	case !a.ok:
 		return b
-	case b == nil || *a == *b:
-		return a
+	case b.ok && a.place != b.place:
+		a.lose()
 	}
-	lost := from(nil)
-	return &lost
+	return a
 }
 
 // element lists one part of a list that starts at p.
@@ -185,15 +195,13 @@ func (r *reader) element(s *syntax.Stmt, sc scope, p place) outcome {
 	switch {
 	case leaves(s):
 		return outcome{}
-	case p == start:
-		return outcome{&p, &p, &p}
-	case s.Negated:
+	case p != start && s.Negated:
 		p.lose()
-		return outcome{&p, &p, &p}
-	case isCd(s) && !p.unknown:
-		return outcome{yes: &p, no: &start}
+	case p != start && isCd(s) && !p.unknown:
+		return outcome{yes: end{p, true}, no: end{start, true}}
 	}
-	return outcome{&p, &p, &p}
+	e := end{p, true}
+	return outcome{e, e, e}
 }
 
 // leaves reports whether the shell ends with s.

@@ -1,3 +1,11 @@
+// Package shell reads the text of a shell command, or the words of a program
+// that is started without a shell, and says what commands stand in it: their
+// words and what is known about them, redirections, assignments, the folder they
+// run in, and the commands that wrappers such as env, sudo and bash -c start.
+//
+// It knows grammar and nothing of what a program does, never runs anything and
+// touches no file. It errs towards more: where a shell may read a text in two
+// ways, the facts hold a Problem and the commands of both.
 package shell
 
 // Dialect is the shell language a text is written in.
@@ -21,7 +29,8 @@ const (
 	// what it matches depends on the folder.
 	Glob WordKind = "glob"
 	// Parameter words hold nothing but literal text and plain $name or ${name}
-	// expansions: they are data, but their value is not known.
+	// expansions: they are data, but their value is not known. The places where
+	// a starter puts text of its own ({} of find and xargs -I) are such words too.
 	Parameter WordKind = "parameter"
 	// Dynamic words hold any other expansion (command, process or arithmetic
 	// substitution, ${x@P}, ${x:=y}, ...): nothing is known about them.
@@ -37,8 +46,9 @@ type Word struct {
 	// Tilde is true when the word starts with an unquoted ~ or ~/ that the shell
 	// replaces by the home directory; Value keeps the tilde.
 	Tilde bool `json:"tilde,omitempty"`
-	// Quoted is true when any part of the word was quoted, so that an unquoted
-	// Parameter word, which may split into several, can be told apart.
+	// Quoted is true when any part of the word was quoted. In a Parameter word
+	// it is true only when every expansion is, so that one that may become none
+	// or several words, which "$@" may too, can be told apart.
 	Quoted bool `json:"quoted,omitempty"`
 }
 
@@ -62,7 +72,13 @@ type Redirect struct {
 	Target Word   `json:"target"`
 }
 
-// Command is one simple command, wherever it stands.
+// Command is one simple command, wherever it stands. Forms that are grammar to
+// the shell are listed as commands where they do something: [[ ... ]] with the
+// words of its expression, (( ... )) and let with one word for each expression,
+// export, declare and their like.
+//
+// A command comes before those that stand in its words, and a wrapper before
+// what it starts.
 type Command struct {
 	// Words are the program and its arguments. It is empty for a bare
 	// assignment or a bare redirection.
@@ -76,13 +92,15 @@ type Command struct {
 	// "subshell", "block", "loop", "condition", "function", "case",
 	// "substitution", "process_substitution", "heredoc", and for wrappers the
 	// program that starts it: "env", "sudo", "timeout", "xargs", "find -exec",
-	// "bash -c", "eval", ...
+	// "bash -c", "bash heredoc", "eval", "trap", ... A text that does not parse
+	// is searched for what may be commands, and those have "unparsed".
 	Via []string `json:"via,omitempty"`
 	// OpenEnded is true where the starter adds arguments that are not in the
 	// text (xargs, find -exec with {}, parallel).
 	OpenEnded bool `json:"open_ended,omitempty"`
-	// Stdin is where its input comes from: "" (inherited), "pipe", "file",
-	// "heredoc", "string".
+	// Stdin is where its input comes from: "" (inherited), "pipe", "file" (or a
+	// copied descriptor), "heredoc", "string". A construct around the command
+	// hands its own on.
 	Stdin string `json:"stdin,omitempty"`
 	// Dir is the folder that literal cd commands before it lead to, relative to
 	// the starting folder or absolute, "" for the starting folder itself. It

@@ -76,7 +76,6 @@ func (r *reader) nestedParts(parts []syntax.WordPart, quoted bool, sc scope, at 
 			r.param(p, quoted, sc, at)
 		case *syntax.ArithmExp:
 			r.arithmetic(p.X, sc, at)
-			r.parenthesised(p, sc, *at)
 		case *syntax.ExtGlob:
 			if strings.ContainsAny(p.Pattern.Value, "$`'\"\\<>;&\n") {
 				r.problemAt("construct", p, sc, "an extended glob with more than a pattern in it")

@@ -30,6 +30,9 @@ type reader struct {
 	// what it holds.
 	heredocs, semicolons int
 
+	// buf is where words are put together.
+	buf []byte
+
 	// letting is set inside let, whose expressions are words with quotes.
 	letting bool
 
@@ -100,21 +103,29 @@ func (r *reader) lineCol(pos syntax.Pos, sc scope) (line, col int) {
 	if line, col = int(pos.Line()), int(pos.Col()); line > 0 && col > 0 {
 		return line, col
 	}
-	before := r.src[:min(int(pos.Offset()), len(r.src))]
+	return r.offsetPlace(int(pos.Offset()), sc)
+}
+
+// offsetPlace is lineCol for a byte of r.src.
+func (r *reader) offsetPlace(offset int, sc scope) (line, col int) {
+	if sc.at.line > 0 {
+		return sc.at.line, sc.at.col
+	}
+	before := r.src[:min(offset, len(r.src))]
 	return strings.Count(before, "\n") + 1, len(before) - strings.LastIndexByte(before, '\n')
 }
 
-// add lists a command and returns where it stands in the list.
-func (r *reader) add(c Command) int {
+// add lists a command, if there is room.
+func (r *reader) add(c Command) bool {
 	if r.full {
-		return -1
+		return false
 	}
 	left := MaxWords - r.size
 	if len(r.commands) == MaxCommands || len(c.Words)+len(c.Assigns)+len(c.Redirects) > left {
 		r.full = true
 		r.problem("limit", c.Line, c.Column, fmt.Sprintf("more than %d commands or %d words", MaxCommands, MaxWords))
 		if len(r.commands) == MaxCommands {
-			return -1
+			return false
 		}
 		c.Words = c.Words[:min(len(c.Words), left)]
 		left -= len(c.Words)
@@ -127,7 +138,7 @@ func (r *reader) add(c Command) int {
 		c.Words = []Word{}
 	}
 	r.commands = append(r.commands, c)
-	return len(r.commands) - 1
+	return true
 }
 
 // ambiguous are forms that the grammar of a dialect takes for plain text, and
@@ -144,12 +155,12 @@ func (r *reader) script(sc scope, at *place) {
 	if i := strings.IndexAny(r.src, "\x00\r"); i >= 0 {
 		// Shells take a carriage return as part of a word and drop or stop at
 		// a NUL; the grammar treats both as space.
-		line, col := r.lineCol(syntax.NewPos(uint(i), 0, 0), sc)
+		line, col := r.offsetPlace(i, sc)
 		r.problem("construct", line, col, "the text holds a carriage return or a NUL byte")
 	}
 	for _, form := range ambiguous[r.dialect] {
 		if i := strings.Index(r.src, form); i >= 0 {
-			line, col := r.lineCol(syntax.NewPos(uint(i), 0, 0), sc)
+			line, col := r.offsetPlace(i, sc)
 			r.problem("construct", line, col, form+" means different things to different shells")
 		}
 	}
@@ -247,7 +258,7 @@ func (r *reader) stmt(s *syntax.Stmt, sc scope, at *place) {
 	r.pending = append(r.pending, redirects...)
 	r.compound(s, sc, at)
 	if len(r.pending) > 0 {
-		r.emit(s, s.Pos(), nil, nil, nil, sc, at)
+		r.emit(s, nil, nil, nil, sc, at)
 	}
 }
 
@@ -298,8 +309,10 @@ func (r *reader) deeper(s *syntax.Stmt, sc scope, at *place) {
 // long as the text, so they are followed in a loop.
 func (r *reader) binary(s *syntax.Stmt, c *syntax.BinaryCmd, sc scope, at *place) {
 	pipe := c.Op == syntax.Pipe || c.Op == syntax.PipeAll
-	var parts []*syntax.Stmt
-	var ops []syntax.BinCmdOperator
+	// Most are short.
+	var somePart [8]*syntax.Stmt
+	var someOps [8]syntax.BinCmdOperator
+	parts, ops := somePart[:0], someOps[:0]
 	for {
 		parts, ops = append(parts, c.Y), append(ops, c.Op)
 		next, ok := c.X.Cmd.(*syntax.BinaryCmd)
@@ -320,8 +333,9 @@ func (r *reader) binary(s *syntax.Stmt, c *syntax.BinaryCmd, sc scope, at *place
 
 func (r *reader) pipeline(parts []*syntax.Stmt, sc scope, at *place) {
 	inner := sc.in("pipe")
+	var apart place
 	for i, p := range parts {
-		apart := *at
+		apart = *at
 		if i > 0 {
 			inner.stdin, inner.input = "pipe", Word{}
 		}
@@ -362,10 +376,11 @@ func (r *reader) forClause(c *syntax.ForClause, sc scope, at *place) {
 			r.nested(w, sc, at)
 		}
 	case *syntax.CStyleLoop:
-		for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
+		exprs := []syntax.ArithmExpr{l.Init, l.Cond, l.Post}
+		r.arithmCommand(l, exprs, sc, at)
+		for _, x := range exprs {
 			r.arithmetic(x, sc, at)
 		}
-		r.arithmCommand("((", l, []syntax.ArithmExpr{l.Init, l.Cond, l.Post}, sc, at)
 	}
 	r.loop(at, func() { r.inside(c.Do, sc, at) })
 }
@@ -533,18 +548,19 @@ func (r *reader) heredocText(x *syntax.Redirect) Word {
 		l, ok := p.(*syntax.Lit)
 		quoted = quoted || !ok || strings.IndexByte(l.Value, '\\') >= 0
 	}
-	b := wordBuilder{r: r, use: value, kind: Literal}
+	b := wordBuilder{r: r, use: value, buf: r.buf[:0], kind: Literal}
 	for _, p := range x.Hdoc.Parts {
 		switch l, ok := p.(*syntax.Lit); {
 		case !ok:
 			b.expansion(p, true)
 		case quoted:
-			b.buf.WriteString(l.Value)
+			b.buf = append(b.buf, l.Value...)
 		default:
-			unescapeQuoted(&b.buf, l.Value, "$`\\")
+			b.buf = unescapeQuoted(b.buf, l.Value, "$`\\")
 		}
 	}
-	return Word{Value: b.buf.String(), Kind: b.kind}
+	r.buf = b.buf
+	return Word{Value: string(b.buf), Kind: b.kind}
 }
 
 // descriptor reports whether the target of >& or <& is a descriptor: digits
@@ -559,7 +575,6 @@ func descriptor(w Word) bool {
 
 // call lists a simple command and what stands inside its words.
 func (r *reader) call(s *syntax.Stmt, assigns []*syntax.Assign, args []*syntax.Word, sc scope, at *place) {
-	pos := s.Pos()
 	var words []Word
 	if len(args) > 0 {
 		if l, ok := args[0].Parts[0].(*syntax.Lit); ok {
@@ -579,14 +594,14 @@ func (r *reader) call(s *syntax.Stmt, assigns []*syntax.Assign, args []*syntax.W
 			as = append(as, r.assign(a))
 		}
 	}
-	r.simple(s, pos, words, as, sc, at, func(sc scope) {
-		for _, a := range assigns {
-			r.nestedAssign(a, sc, at)
-		}
-		for _, a := range args {
-			r.nested(a, sc, at)
-		}
-	})
+	inner := r.begin(s, words, as, sc, at)
+	for _, a := range assigns {
+		r.nestedAssign(a, sc, at)
+	}
+	for _, a := range args {
+		r.nested(a, sc, at)
+	}
+	r.finish(s, words, as, sc, inner, at)
 }
 
 // commandPosition looks at the start of a program's name that is grammar to a
@@ -600,27 +615,31 @@ func (r *reader) commandPosition(l *syntax.Lit, sc scope) {
 	}
 }
 
-// simple lists one command, then the commands inside its words, then those
-// that it starts.
-func (r *reader) simple(s *syntax.Stmt, pos syntax.Pos, words []Word, assigns []Assign, sc scope, at *place, nested func(scope)) {
+// begin lists one command and returns the scope of what it starts. The caller
+// then lists the commands inside its words, and calls finish.
+func (r *reader) begin(s *syntax.Stmt, words []Word, assigns []Assign, sc scope, at *place) scope {
 	redirects, inner := r.redirects(s.Redirs, sc)
-	cmd := r.emit(s, pos, words, assigns, redirects, inner, at)
-	nested(sc)
+	line, col := r.emit(s, words, assigns, redirects, inner, at)
+	if inner.at.line == 0 {
+		inner.at = position{line, col}
+	}
+	return inner
+}
+
+// finish lists the commands inside the redirections of a command and those
+// that it starts.
+func (r *reader) finish(s *syntax.Stmt, words []Word, assigns []Assign, sc, inner scope, at *place) {
 	for _, x := range s.Redirs {
 		r.nested(x.Word, sc, at)
 		r.heredoc(x.Hdoc, sc, at)
 	}
-	if len(words) == 0 {
-		return
+	if len(words) > 0 {
+		r.open(words, assigns, inner, at)
 	}
-	if inner.at.line == 0 {
-		inner.at = position{cmd.Line, cmd.Column}
-	}
-	r.open(words, assigns, inner, at)
 }
 
-func (r *reader) emit(s *syntax.Stmt, pos syntax.Pos, words []Word, assigns []Assign, redirects []Redirect, sc scope, at *place) Command {
-	line, col := r.lineCol(pos, sc)
+func (r *reader) emit(s *syntax.Stmt, words []Word, assigns []Assign, redirects []Redirect, sc scope, at *place) (line, col int) {
+	line, col = r.lineCol(s.Pos(), sc)
 	if len(r.pending) > 0 {
 		redirects = append(r.pending, redirects...)
 		r.pending = nil
@@ -628,18 +647,18 @@ func (r *reader) emit(s *syntax.Stmt, pos syntax.Pos, words []Word, assigns []As
 	c := Command{
 		Words: words, Assigns: assigns, Redirects: redirects,
 		Via: sc.via, OpenEnded: sc.open, Stdin: sc.stdin,
-		Dir: at.dir, DirUnknown: at.unknown,
-		Line: line, Column: col, Text: clip(r.text(s, pos)),
+		DirUnknown: at.unknown, Line: line, Column: col, Text: clip(r.text(s)),
 	}
-	if c.DirUnknown {
-		c.Dir = ""
+	if !at.unknown {
+		c.Dir = at.dir
 	}
 	r.add(c)
-	return c
+	return line, col
 }
 
 // text is the source of a statement without heredoc bodies.
-func (r *reader) text(s *syntax.Stmt, from syntax.Pos) string {
+func (r *reader) text(s *syntax.Stmt) string {
+	from := s.Pos()
 	to := from
 	if s.Cmd != nil {
 		to = s.Cmd.End()
@@ -700,72 +719,65 @@ func (r *reader) decl(s *syntax.Stmt, c *syntax.DeclClause, sc scope, at *place)
 			words = append(words, x.Value)
 		}
 	}
-	r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) {
-		for _, a := range c.Args {
-			r.nestedAssign(a, sc, at)
-		}
-	})
+	inner := r.begin(s, words, nil, sc, at)
+	for _, a := range c.Args {
+		r.nestedAssign(a, sc, at)
+	}
+	r.finish(s, words, nil, sc, inner, at)
 }
 
 // pseudo lists the forms that look like commands to whoever reads a script and
 // are grammar to the shell: [[ ]], (( )), let, and a redirection alone.
 func (r *reader) pseudo(s *syntax.Stmt, sc scope, at *place) {
+	var words []Word
 	switch c := s.Cmd.(type) {
 	case nil:
 		if r.dialect == Zsh && len(s.Redirs) > 0 {
 			r.problemAt("construct", s, sc, "zsh starts $NULLCMD for a redirection alone")
 		}
-		r.simple(s, s.Pos(), nil, nil, sc, at, func(scope) {})
 	case *syntax.TestClause:
-		words := []Word{{Value: "[[", Kind: Literal}}
+		words = []Word{{Value: "[[", Kind: Literal}}
 		words = r.testWords(words, c.X, sc.depth)
 		words = append(words, Word{Value: "]]", Kind: Literal})
-		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) { r.test(c.X, sc, at) })
 	case *syntax.ArithmCmd:
-		words := []Word{{Value: "((", Kind: Literal}, r.arithmWord(c.X)}
-		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) {
-			r.arithmetic(c.X, sc, at)
-			r.parenthesised(c, sc, *at)
-		})
+		words = []Word{{Value: "((", Kind: Literal}, r.arithmWord(c.X)}
 	case *syntax.LetClause:
-		words := []Word{{Value: "let", Kind: Literal}}
+		words = []Word{{Value: "let", Kind: Literal}}
 		for _, x := range c.Exprs {
 			words = append(words, r.arithmWord(x))
 		}
-		r.simple(s, s.Pos(), words, nil, sc, at, func(sc scope) {
-			r.letting = true
-			for _, x := range c.Exprs {
-				r.arithmetic(x, sc, at)
-			}
-			r.letting = false
-		})
 	}
+	inner := r.begin(s, words, nil, sc, at)
+	switch c := s.Cmd.(type) {
+	case *syntax.TestClause:
+		r.test(c.X, sc, at)
+	case *syntax.ArithmCmd:
+		r.arithmetic(c.X, sc, at)
+	case *syntax.LetClause:
+		r.letting = true
+		for _, x := range c.Exprs {
+			r.arithmetic(x, sc, at)
+		}
+		r.letting = false
+	}
+	r.finish(s, words, nil, sc, inner, at)
 }
 
-// parenthesised looks at (( )) and $(( )) that may be commands in parentheses.
-func (r *reader) parenthesised(n syntax.Node, sc scope, at place) {
-	src := r.source(n)
-	if !mayBeSubshell(src) {
-		return
-	}
-	r.problemAt("construct", n, sc, "arithmetic that may be commands in parentheses")
-	if sc.at.line == 0 {
-		sc.at.line, sc.at.col = r.lineCol(n.Pos(), sc)
-	}
-	src = strings.TrimPrefix(src, "$")
-	r.scriptIn(r.dialect, src[1:len(src)-1], sc.in("subshell"), &at)
-}
-
-func (r *reader) arithmCommand(name string, n syntax.Node, exprs []syntax.ArithmExpr, sc scope, at *place) {
-	words := []Word{{Value: name, Kind: Literal}}
+// arithmCommand lists the head of for (( ; ; )).
+func (r *reader) arithmCommand(l *syntax.CStyleLoop, exprs []syntax.ArithmExpr, sc scope, at *place) {
+	words := []Word{{Value: "((", Kind: Literal}}
 	for _, x := range exprs {
 		if x != nil {
 			words = append(words, r.arithmWord(x))
 		}
 	}
-	line, col := r.lineCol(n.Pos(), sc)
-	r.add(Command{
-		Words: words, Via: sc.via, Stdin: sc.stdin, Dir: at.dir, DirUnknown: at.unknown,
-		Line: line, Column: col, Text: clip(r.source(n)),
-	})
+	line, col := r.lineCol(l.Pos(), sc)
+	c := Command{
+		Words: words, Via: sc.via, Stdin: sc.stdin, DirUnknown: at.unknown,
+		Line: line, Column: col, Text: clip(r.source(l)),
+	}
+	if !at.unknown {
+		c.Dir = at.dir
+	}
+	r.add(c)
 }

@@ -234,8 +234,12 @@ func (r *reader) salvage(rest string, offset int, sc scope) {
 		}
 		start := offset
 		offset += len(piece) + 1
+		if end >= 0 && rest != "" {
+			// The first half of $(, ${, <( and >(.
+			piece = strings.TrimRight(piece, "$<>")
+		}
 		words := strings.Fields(piece)
-		for len(words) > 0 && slices.Contains(reserved, words[0]) {
+		for len(words) > 0 && (slices.Contains(reserved, words[0]) || strings.Trim(words[0], `'"`) == "") {
 			words = words[1:]
 		}
 		if len(words) == 0 {
@@ -244,7 +248,7 @@ func (r *reader) salvage(rest string, offset int, sc scope) {
 		in := sc
 		if in.at.line == 0 {
 			start += strings.Index(piece, words[0])
-			in.at.line, in.at.col = r.lineCol(syntax.NewPos(uint(start), 0, 0), sc)
+			in.at.line, in.at.col = r.offsetPlace(start, sc)
 		}
 		r.src = strings.Join(words, " ")
 		if stmts, err := r.parse(r.dialect); err == nil {
@@ -267,29 +271,4 @@ func guessed(fields []string) []Word {
 		words = append(words, w)
 	}
 	return words
-}
-
-// mayBeSubshell reports whether the source of (( .. )) or $(( .. )) is one that
-// a shell reads as commands in nested parentheses: the inner one closes early.
-func mayBeSubshell(src string) bool {
-	src = strings.TrimPrefix(src, "$")
-	if !strings.HasPrefix(src, "((") || !strings.HasSuffix(src, "))") || len(src) < 4 {
-		return false
-	}
-	src = src[2 : len(src)-2]
-	if strings.ContainsAny(src, "()") && strings.ContainsAny(src, "'\"\\") {
-		return true // the parentheses may be quoted
-	}
-	depth := 0
-	for i := range len(src) {
-		switch src[i] {
-		case '(':
-			depth++
-		case ')':
-			if depth--; depth < 0 {
-				return true
-			}
-		}
-	}
-	return false
 }

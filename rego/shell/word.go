@@ -25,8 +25,15 @@ func (r *reader) words(dst []Word, x *syntax.Word, use wordUse) []Word {
 		return dst
 	}
 	if len(x.Parts) == 1 {
-		if l, ok := x.Parts[0].(*syntax.Lit); ok && plain(l.Value) {
-			return append(dst, Word{Value: l.Value, Kind: Literal})
+		switch p := x.Parts[0].(type) {
+		case *syntax.Lit:
+			if plain(p.Value) {
+				return append(dst, Word{Value: p.Value, Kind: Literal})
+			}
+		case *syntax.SglQuoted:
+			if !p.Dollar {
+				return append(dst, Word{Value: p.Value, Kind: Literal, Quoted: true})
+			}
 		}
 	}
 	if use == value || !mayBrace(x) {
@@ -70,7 +77,7 @@ func plain(s string) bool {
 type wordBuilder struct {
 	r    *reader
 	use  wordUse
-	buf  strings.Builder
+	buf  []byte
 	kind WordKind
 	// quoted: any part was; split: an expansion stands outside quotes, or is
 	// "$@", so that the word may become none or several.
@@ -88,11 +95,12 @@ type wordBuilder struct {
 }
 
 func (r *reader) word(parts []syntax.WordPart, use wordUse) Word {
-	b := wordBuilder{r: r, use: use, kind: Literal, start: true}
+	b := wordBuilder{r: r, use: use, buf: r.buf[:0], kind: Literal, start: true}
 	for i, p := range parts {
 		b.part(p, parts, i)
 	}
-	w := Word{Value: b.buf.String(), Kind: b.kind, Tilde: b.tilde, Quoted: b.quoted}
+	r.buf = b.buf
+	w := Word{Value: string(b.buf), Kind: b.kind, Tilde: b.tilde, Quoted: b.quoted}
 	if b.glob && use != value {
 		switch w.Kind {
 		case Literal:
@@ -125,11 +133,11 @@ func (b *wordBuilder) part(p syntax.WordPart, parts []syntax.WordPart, i int) {
 	case *syntax.SglQuoted:
 		b.quoted, b.tildeNext = true, false
 		if !p.Dollar {
-			b.buf.WriteString(p.Value)
+			b.buf = append(b.buf, p.Value...)
 			break
 		}
 		s, ok := ansiC(p.Value)
-		b.buf.WriteString(s)
+		b.buf = append(b.buf, s...)
 		if !ok {
 			b.kind = Dynamic
 		}
@@ -144,10 +152,10 @@ func (b *wordBuilder) part(p syntax.WordPart, parts []syntax.WordPart, i int) {
 				if b.r.dialect == Zsh && zshDollar(l.Value, j == len(p.Parts)-1) {
 					b.kind = Dynamic
 				}
-				if strings.Contains(l.Value, "$[") || l.Value != "" && l.Value[0] == '[' && strings.HasSuffix(b.buf.String(), "$") {
+				if strings.Contains(l.Value, "$[") || l.Value != "" && l.Value[0] == '[' && endsIn(b.buf, '$') {
 					b.kind = Dynamic // $[1+2], which not every grammar knows
 				}
-				unescapeQuoted(&b.buf, l.Value, "$`\"\\")
+				b.buf = unescapeQuoted(b.buf, l.Value, "$`\"\\")
 				continue
 			}
 			b.expansion(q, true)
@@ -172,7 +180,7 @@ func (b *wordBuilder) lit(s string, last bool) {
 		case '\\':
 			if i++; i == len(s) {
 				// The last byte of the text: kept by some shells.
-				b.buf.WriteByte('\\')
+				b.buf = append(b.buf, '\\')
 				b.kind = Dynamic
 				continue
 			}
@@ -180,13 +188,13 @@ func (b *wordBuilder) lit(s string, last bool) {
 				continue // a line that goes on
 			}
 			b.quoted, b.tildeNext = true, false
-			b.buf.WriteByte(s[i])
+			b.buf = append(b.buf, s[i])
 			continue
 		case '*', '?':
 			b.glob = true
 		case '[':
 			b.open = true
-			if strings.HasSuffix(b.buf.String(), "$") {
+			if endsIn(b.buf, '$') {
 				b.kind = Dynamic // $[1+2], which not every grammar knows
 			}
 		case ']':
@@ -207,9 +215,9 @@ func (b *wordBuilder) lit(s string, last bool) {
 				b.glob = true
 			}
 		}
-		b.buf.WriteByte(c)
+		b.buf = append(b.buf, c)
 		if c == '=' && b.use == argument && !b.assigns {
-			b.assigns = syntax.ValidName(strings.TrimSuffix(b.buf.String()[:b.buf.Len()-1], "+"))
+			b.assigns = syntax.ValidName(strings.TrimSuffix(string(b.buf[:len(b.buf)-1]), "+"))
 			b.tildeNext = b.assigns
 			continue
 		}
@@ -240,7 +248,7 @@ func (b *wordBuilder) leadingTilde(s string, last bool) {
 
 // expansion adds anything that the shell replaces.
 func (b *wordBuilder) expansion(p syntax.WordPart, quoted bool) {
-	b.buf.WriteString(b.r.source(p))
+	b.buf = append(b.buf, b.r.source(p)...)
 	b.tildeNext = false
 	if !quoted {
 		b.split = true
@@ -283,9 +291,11 @@ func zshDollar(s string, last bool) bool {
 	return false
 }
 
-// unescapeQuoted writes s with the backslash taken from before the bytes that
+func endsIn(b []byte, c byte) bool { return len(b) > 0 && b[len(b)-1] == c }
+
+// unescapeQuoted appends s with the backslash taken from before the bytes that
 // it escapes; elsewhere it stays, as in double quotes and heredocs.
-func unescapeQuoted(dst *strings.Builder, s, escapes string) {
+func unescapeQuoted(dst []byte, s, escapes string) []byte {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+1 < len(s) {
 			if s[i+1] == '\n' {
@@ -296,8 +306,9 @@ func unescapeQuoted(dst *strings.Builder, s, escapes string) {
 				i++
 			}
 		}
-		dst.WriteByte(s[i])
+		dst = append(dst, s[i])
 	}
+	return dst
 }
 
 // source is the text of n as it is written.

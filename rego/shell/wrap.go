@@ -7,183 +7,64 @@ import (
 	"strings"
 )
 
-// wrapper is a program that starts the command in its arguments. The letters
-// and names are those of its manual pages (GNU, util-linux, BSD and macOS
-// where they agree); an option that is not listed makes what it starts unknown.
-type wrapper struct {
-	// short lists option letters as getopt does: "ab:c::" has -a, -b VALUE and
-	// -c with a value only when glued to it.
-	short string
-	// long lists option names; a trailing = takes a value, a trailing [=] one
-	// only behind an equals sign.
-	long string
-	// quit are options with which nothing is started.
-	quit string
-	// number: -10 is an option (nice).
-	number bool
-	// dash: a lone - is an option (env).
-	dash bool
-	// assigns: NAME=VALUE words before the command belong to its environment.
-	assigns bool
-	// skip is the number of operands before the command.
-	skip int
-	// open: words that are not in the text are added.
-	open bool
-	// here: the command runs in this shell and may move it.
-	here bool
-	// away: the folder it runs in is not known.
-	away bool
-	// joined: the operands are joined and read as a script.
-	joined bool
-	// script is the option whose value is a script: "-c" (su, script, flock).
-	script string
-	// folder is the option whose value is the folder to run in.
-	folder []string
-	// unknown are options with which the command is not what it says.
-	unknown []string
-	// replace are options whose value, or {}, stands for input (xargs).
-	replace []string
-	// noStdin: the command does not get the wrapper's input.
-	noStdin bool
-}
-
-var wrappers = map[string]wrapper{
-	"env": {
-		short: "i0u:C:S:va:", long: "ignore-environment null unset= chdir= split-string= debug argv0= block-signal[=] default-signal[=] ignore-signal[=] list-signal-handling",
-		quit: "--help --version", dash: true, assigns: true, folder: []string{"-C", "--chdir"}, unknown: []string{"-S", "--split-string"},
-	},
-	"sudo": {
-		short:   "ABbEHiknPSsNC:D:g:h:p:R:r:T:t:U:u:",
-		long:    "askpass bell background preserve-env[=] set-home login reset-timestamp non-interactive preserve-groups stdin shell no-update close-from= chdir= group= host= prompt= chroot= role= command-timeout= type= other-user= user=",
-		quit:    "-V --version --help -l --list -v --validate -K --remove-timestamp -e --edit",
-		assigns: true, folder: []string{"-D", "--chdir"}, unknown: []string{"-i", "--login", "-s", "--shell", "-R", "--chroot"},
-	},
-	"doas":   {short: "nLsu:C:a:", unknown: []string{"-s"}, quit: "-L"},
-	"pkexec": {long: "disable-internal-agent keep-cwd user=", quit: "--version --help", away: true},
-	"nice":   {short: "n:", long: "adjustment=", number: true, quit: "--help --version"},
-	"ionice": {short: "c:n:t", long: "class= classdata= ignore", quit: "-p --pid -P --pgid -u --uid -h --help -V --version"},
-	"nohup":  {quit: "--help --version"},
-	"setsid": {short: "cfw", long: "ctty fork wait", quit: "-h --help -V --version"},
-	"stdbuf": {short: "i:o:e:", long: "input= output= error=", quit: "--help --version"},
-	"timeout": {
-		short: "k:s:vfp", long: "kill-after= signal= verbose foreground preserve-status",
-		quit: "--help --version", skip: 1,
-	},
-	"gtimeout": {
-		short: "k:s:vfp", long: "kill-after= signal= verbose foreground preserve-status",
-		quit: "--help --version", skip: 1,
-	},
-	"time":       {short: "apvqlhf:o:", long: "append portability verbose quiet format= output=", quit: "-V --version --help"},
-	"command":    {short: "p", quit: "-v -V", here: true},
-	"builtin":    {here: true},
-	"noglob":     {here: true},
-	"nocorrect":  {here: true},
-	"-":          {},
-	"exec":       {short: "cla:"},
-	"caffeinate": {short: "disumt:w:"},
-	"taskset":    {short: "ac", long: "all-tasks cpu-list", quit: "-p --pid -h --help -V --version", skip: 1},
-	"chrt":       {short: "abdfiorvRT:P:D:", long: "all-tasks batch deadline fifo idle other rr reset-on-fork verbose sched-runtime= sched-period= sched-deadline=", quit: "-p --pid -m --max -h --help -V --version", skip: 1},
-	"chroot":     {long: "groups= userspec= skip-chdir", quit: "--help --version", skip: 1, away: true},
-	"flock": {
-		short: "ensuxoFw:E:c:", long: "exclusive nb nonblock shared unlock close no-fork wait= timeout= conflict-exit-code= verbose command=",
-		quit: "-h --help -V --version", skip: 1, script: "-c --command",
-	},
-	"unshare": {
-		short: "fimnprUuCTc", long: "fork map-root-user map-current-user mount[=] uts[=] ipc[=] net[=] pid[=] user[=] cgroup[=] time[=] mount-proc[=] kill-child[=] keep-caps",
-		quit: "-h --help -V --version", away: true,
-	},
-	"runuser": {short: "fmplu:g:G:s:w:P", long: "fast preserve-environment login user= group= supp-group= shell= pty", quit: "-h --help -V --version", unknown: []string{"-l", "--login", "-s", "--shell"}},
-	"watch": {
-		short: "bcdegn:pq:rtwx", long: "beep color differences[=] errexit chgexit interval= precise equexit= no-rerun no-title no-wrap exec",
-		quit: "-h --help -v --version", joined: true,
-	},
-	"xargs": {
-		short:   "0a:d:E:e::I:i::L:l::n:oP:prs:tx",
-		long:    "null arg-file= delimiter= eof[=] replace[=] max-lines[=] max-args= open-tty max-procs= interactive process-slot-var= no-run-if-empty max-chars= show-limits verbose exit",
-		quit:    "--help --version",
-		open:    true,
-		replace: []string{"-I", "-i", "--replace"},
-		noStdin: true,
-	},
-	"strace": {short: "cCdDfFhiknqrtTvVwxyYza:b:e:E:I:o:O:p:P:s:S:u:U:X:", quit: "-h -V --help --version"},
-}
-
-// shells are programs that read scripts, with the grammar they read them by.
-var shells = map[string]Dialect{
-	"bash": Bash, "rbash": Bash, "sh": POSIX, "dash": POSIX, "ash": POSIX, "zsh": Zsh,
-	"ksh": "ksh", "mksh": "ksh", "ksh93": "ksh", "fish": "fish", "csh": "csh", "tcsh": "csh",
-	"pwsh": "powershell", "powershell": "powershell",
-}
-
-// shellFlags are the flags before a script that change nothing in how it is
-// read; c must be among them.
-const shellFlags = "ceilsux"
-
-var shellLong = []string{"--login", "--norc", "--noprofile", "--posix"}
-
-// open lists the commands that the command starts, if it is a wrapper.
+// open lists the commands that a command starts, if it is a wrapper.
 func (r *reader) open(words []Word, assigns []Assign, sc scope, at *place) {
 	if len(words) == 0 || words[0].Kind != Literal {
 		return
 	}
 	name := path.Base(words[0].Value)
-	if name == words[0].Value && !r.argv {
-		switch name {
-		case "cd", "chdir":
-			r.cd(words, at)
-			return
-		case "pushd", "popd", "source", ".":
-			at.lose()
-			return
-		case "alias":
-			if slices.ContainsFunc(words[1:], func(w Word) bool { return w.Kind != Literal || strings.Contains(w.Value, "=") }) {
-				r.problem("construct", sc.at.line, sc.at.col, "an alias may change what later words mean")
-			}
-			return
-		case "trap":
-			r.trap(words, sc, *at)
-			return
-		case "coproc", "repeat", "foreach":
-			r.keyword(name, words, sc, *at)
-			return
-		}
-		if _, ok := r.functions[name]; ok {
-			at.lose()
-		}
+	if name == words[0].Value && !r.argv && r.builtin(name, words, sc, at) {
+		return
 	}
 	switch name {
+	case "find", "gfind":
+		r.find(words, sc, *at)
+	case "fd", "fdfind":
+		r.fd(words, sc, *at)
+	case "busybox", "toybox":
+		if len(words) > 1 && !(words[1].Kind == Literal && strings.HasPrefix(words[1].Value, "-")) {
+			r.start(words[1:], nil, sc.in(name), at)
+		}
+	case "su", "runuser", "script":
+		r.scriptOption(name, words, sc, *at)
+	default:
+		if d, ok := shells[name]; ok {
+			r.shell(name, d, words, sc, *at)
+		} else if w, ok := wrappers[name]; ok {
+			r.wrapped(name, w, words, sc, at)
+		}
+	}
+}
+
+// builtin looks at commands that only the shell itself has, and reports whether
+// there is nothing more to open.
+func (r *reader) builtin(name string, words []Word, sc scope, at *place) bool {
+	switch name {
+	case "cd", "chdir":
+		r.cd(words, at)
+	case "pushd", "popd", "source", ".":
+		at.lose()
+	case "alias":
+		if slices.ContainsFunc(words[1:], func(w Word) bool { return w.Kind != Literal || strings.Contains(w.Value, "=") }) {
+			r.problem("construct", sc.at.line, sc.at.col, "an alias may change what later words mean")
+		}
+	case "trap":
+		r.trap(words, sc, *at)
 	case "eval":
 		args := words[1:]
 		if len(args) > 0 && args[0].Kind == Literal && args[0].Value == "--" {
 			args = args[1:]
 		}
-		r.joinedScript(name, r.dialect, args, sc, at)
-		return
-	case "find", "gfind":
-		r.find(words, sc, *at)
-		return
-	case "fd", "fdfind":
-		r.fd(words, sc, *at)
-		return
-	case "busybox", "toybox":
-		if len(words) > 1 && !(words[1].Kind == Literal && strings.HasPrefix(words[1].Value, "-")) {
-			r.start(words[1:], nil, sc.in(name), at)
+		r.joinedScript(name, r.dialect, args, sc.in(name), at)
+	case "coproc", "repeat", "foreach":
+		r.keyword(name, words, sc, *at)
+	default:
+		if _, ok := r.functions[name]; ok {
+			at.lose()
 		}
-		return
-	case "su", "script":
-		r.scriptOption(name, words, sc, *at)
-		return
-	case "parallel":
-		r.parallel(words, sc, *at)
-		return
+		return false
 	}
-	if d, ok := shells[name]; ok {
-		r.shell(name, d, words, sc, *at)
-		return
-	}
-	if w, ok := wrappers[name]; ok {
-		r.wrapped(name, w, words, sc, at)
-	}
+	return true
 }
 
 // start lists an inner command and opens it in turn.
@@ -193,185 +74,96 @@ func (r *reader) start(words []Word, assigns []Assign, sc scope, at *place) {
 	}
 	c := Command{
 		Words: slices.Clip(words), Assigns: assigns, Via: sc.via, OpenEnded: sc.open, Stdin: sc.stdin,
-		Dir: at.dir, DirUnknown: at.unknown, Line: sc.at.line, Column: sc.at.col, Text: clip(joined(words)),
+		DirUnknown: at.unknown, Line: sc.at.line, Column: sc.at.col, Text: clip(joined(words)),
 	}
-	if r.add(c) < 0 {
-		return
+	if !at.unknown {
+		c.Dir = at.dir
 	}
-	r.open(words, assigns, sc, at)
+	if r.add(c) {
+		r.open(words, assigns, sc, at)
+	}
 }
 
 func (r *reader) wrapperProblem(sc scope, format string, args ...any) {
 	r.problem("wrapper", sc.at.line, sc.at.col, clip(fmt.Sprintf(format, args...)))
 }
 
-// whole reports whether w is certainly one word that is no option.
-func whole(w Word) bool {
-	return w.Kind == Literal || w.Kind == Parameter && w.Quoted
-}
-
-// notKnown is what options calls an argument that only the shell knows.
-const notKnown = "\x00"
-
-// options reads the options of a wrapper as getopt does, up to the first
-// operand. It calls each with the option as listed and its value. It returns
-// the operands, false where they cannot be told.
-func (w *wrapper) options(args []Word, each func(option string, value *Word)) (rest []Word, quit bool, bad string) {
-	for len(args) > 0 {
-		a := args[0]
-		if a.Kind != Literal {
-			if a.Kind == Parameter && a.Quoted || len(a.Value) > 0 && a.Kind == Glob && a.Value[0] != '-' {
-				return args, false, "" // an operand; judged by whoever takes it
+// wrapped opens a wrapper of the table. Where that is not sure it is a problem,
+// and the best guess is listed.
+func (r *reader) wrapped(name string, w *wrapper, words []Word, sc scope, at *place) {
+	in := sc.in(name)
+	in.open = in.open || w.open
+	if w.fresh {
+		in.stdin, in.input = "", Word{}
+	}
+	here := *at
+	if w.away {
+		here.lose()
+	}
+	var script *Word
+	var split []Word
+	mark, direct := "", false
+	tell := func(option string, value *Word) {
+		switch {
+		case has(w.unclear, option):
+			r.wrapperProblem(sc, "what %s %s starts cannot be told", name, option)
+			here.lose()
+			if name == "env" && value != nil {
+				split = guessed(strings.Fields(value.Value))
 			}
-			return nil, false, notKnown
-		}
-		s := a.Value
-		if s == "--" {
-			return args[1:], false, ""
-		}
-		if s == "-" && w.dash {
-			args = args[1:]
-			continue
-		}
-		if len(s) < 2 || s[0] != '-' {
-			return args, false, ""
-		}
-		if slices.Contains(strings.Fields(w.quit), s) {
-			return nil, true, ""
-		}
-		args = args[1:]
-		if w.number && strings.Trim(s[1:], "0123456789") == "" {
-			continue
-		}
-		if strings.HasPrefix(s, "--") {
-			name, val, has := strings.Cut(s[2:], "=")
-			switch kind := w.longKind(name); {
-			case kind == 0, kind == 1 && has:
-				return nil, false, s
-			case kind == 2 && !has:
-				if len(args) == 0 || !whole(args[0]) {
-					return nil, false, s
-				}
-				each("--"+name, &args[0])
-				args = args[1:]
-			case has:
-				each("--"+name, &Word{Value: val, Kind: Literal})
-			default:
-				each("--"+name, nil)
-			}
-			continue
-		}
-		for i := 1; i < len(s); i++ {
-			opt := "-" + s[i:i+1]
-			switch w.shortKind(s[i]) {
-			case 0:
-				return nil, false, s
-			case 1:
-				each(opt, nil)
-				continue
-			case 2:
-				if i+1 < len(s) {
-					each(opt, &Word{Value: s[i+1:], Kind: Literal})
-				} else if len(args) > 0 && whole(args[0]) {
-					each(opt, &args[0])
-					args = args[1:]
-				} else {
-					return nil, false, s
-				}
-			case 3:
-				if i+1 < len(s) {
-					each(opt, &Word{Value: s[i+1:], Kind: Literal})
-				} else {
-					each(opt, nil)
+		case has(w.folder, option):
+			r.enter(*value, false, &here)
+		case has(w.script, option):
+			script = value
+		case has(w.direct, option):
+			direct = true
+		case has(w.mark, option):
+			if mark = "{}"; value != nil {
+				mark = value.Value
+				if value.Kind != Literal {
+					r.wrapperProblem(sc, "where %s puts its input cannot be told", name)
 				}
 			}
+		}
+	}
+	rest := words[1:]
+	var assigns []Assign
+	for {
+		o := w.options(rest, tell)
+		switch {
+		case o.quit:
+			return
+		case o.unclear:
+			r.wrapperProblem(sc, "the arguments of %s cannot be told", name)
+			return
+		case o.unknown != "":
+			r.wrapperProblem(sc, "%s has an option that is not known: %s", name, o.unknown)
+			r.start(afterOptions(rest), nil, in, &here)
+			return
+		}
+		rest = append(split, o.operands...)
+		split = nil
+		n := len(assigns)
+		for w.assigns && len(rest) > 0 {
+			name, value, ok := strings.Cut(rest[0].Value, "=")
+			if !ok || name == "" {
+				break
+			}
+			if !whole(rest[0]) {
+				r.wrapperProblem(sc, "the arguments of %s cannot be told", words[0].Value)
+			}
+			assigns = append(assigns, Assign{Name: name, Value: Word{Value: value, Kind: rest[0].Kind, Quoted: rest[0].Quoted}})
+			rest = rest[1:]
+		}
+		if !w.late || n == len(assigns) {
 			break
 		}
 	}
-	return nil, false, ""
-}
-
-// shortKind is 0 for an unknown letter, 1 without a value, 2 with one, 3 with
-// one that may be left out.
-func (w *wrapper) shortKind(c byte) int {
-	i := strings.IndexByte(w.short, c)
-	switch {
-	case i < 0 || c == ':':
-		return 0
-	case strings.HasPrefix(w.short[i+1:], "::"):
-		return 3
-	case strings.HasPrefix(w.short[i+1:], ":"):
-		return 2
-	}
-	return 1
-}
-
-func (w *wrapper) longKind(name string) int {
-	for f := range strings.FieldsSeq(w.long) {
-		switch {
-		case f == name:
-			return 1
-		case strings.TrimSuffix(f, "[=]") == name:
-			return 3
-		case strings.TrimSuffix(f, "=") == name:
-			return 2
-		}
-	}
-	return 0
-}
-
-// wrapped opens a wrapper of the table.
-func (r *reader) wrapped(name string, w wrapper, words []Word, sc scope, at *place) {
-	in := sc.in(name)
-	place := *at
-	if w.away {
-		place.lose()
-	}
-	var unknown, replace string
-	var script, split *Word
-	exec := false
-	rest, quit, bad := w.options(words[1:], func(opt string, val *Word) {
-		switch {
-		case slices.Contains(w.unknown, opt):
-			unknown, split = opt, val
-		case slices.Contains(w.folder, opt):
-			r.enter(*val, false, &place)
-		case slices.Contains(strings.Fields(w.script), opt):
-			script = val
-		case slices.Contains(w.replace, opt):
-			replace = "{}"
-			if val != nil {
-				replace = val.Value
-				if val.Kind != Literal {
-					unknown = opt
-				}
-			}
-		case name == "watch" && (opt == "-x" || opt == "--exec"):
-			exec = true
-		}
-	})
-	switch {
-	case quit:
-		return
-	case bad == notKnown:
-		r.wrapperProblem(sc, "the arguments of %s cannot be told", name)
-		return
-	case bad != "":
-		r.wrapperProblem(sc, "%s has an option that is not known: %s", name, bad)
-		r.start(afterOptions(words[1:]), nil, in, &place)
-		return
-	case unknown != "":
-		r.wrapperProblem(sc, "what %s %s starts cannot be told", name, unknown)
-		place.lose()
-	}
 	if script != nil {
-		r.literalScript(name+" -c", POSIX, *script, sc, place)
+		r.literalScript(name+" -c", POSIX, *script, in.renamed(name+" -c"), here)
 		return
 	}
-	if name == "env" && split != nil {
-		rest = append(guessed(strings.Fields(split.Value)), rest...)
-	}
-	for range w.skip {
+	for range w.operands {
 		if len(rest) == 0 {
 			return
 		}
@@ -381,44 +173,34 @@ func (r *reader) wrapped(name string, w wrapper, words []Word, sc scope, at *pla
 		}
 		rest = rest[1:]
 	}
-	if name == "flock" && len(rest) > 0 && rest[0].Kind == Literal && (rest[0].Value == "-c" || rest[0].Value == "--command") {
-		if len(rest) > 1 {
-			r.literalScript("flock -c", POSIX, rest[1], sc, place)
+	switch {
+	case len(rest) == 0:
+		if name == "parallel" {
+			r.wrapperProblem(sc, "what parallel starts cannot be told")
 		}
-		return
-	}
-	var assigns []Assign
-	if w.assigns {
-		for len(rest) > 0 {
-			n, v, ok := strings.Cut(rest[0].Value, "=")
-			if !ok || n == "" || rest[0].Kind != Literal && !(rest[0].Kind == Parameter && rest[0].Quoted) {
-				break
-			}
-			assigns = append(assigns, Assign{Name: n, Value: Word{Value: v, Kind: rest[0].Kind, Quoted: rest[0].Quoted}})
-			rest = rest[1:]
+	case w.script != "" && len(rest) > 1 && rest[0].Kind == Literal && has(w.script, rest[0].Value):
+		r.literalScript(name+" -c", POSIX, rest[1], in.renamed(name+" -c"), here)
+	case name == "parallel":
+		if i := slices.IndexFunc(rest, func(w Word) bool { return w.Kind == Literal && strings.HasPrefix(w.Value, ":::") }); i >= 0 {
+			rest = rest[:i]
 		}
-	}
-	if len(rest) == 0 {
-		return
-	}
-	if w.noStdin {
-		in.stdin, in.input = "", Word{}
-	}
-	if w.open {
-		in.open = true
-	}
-	if w.joined && !exec {
-		r.joinedScript(name, POSIX, rest, sc, &place)
-		return
-	}
-	if replace != "" {
-		rest = standIn(rest, replace)
-	}
-	if w.here {
+		r.joinedScript(name, POSIX, standIn(rest, parallelMarks), in, &here)
+	case w.joined && !direct:
+		r.joinedScript(name, POSIX, rest, in, &here)
+	case w.here:
 		r.start(rest, assigns, in, at)
-		return
+	default:
+		if mark != "" {
+			rest = standIn(rest, []string{mark})
+		}
+		r.start(rest, assigns, in, &here)
 	}
-	r.start(rest, assigns, in, &place)
+}
+
+// renamed is the scope with another name for the wrapper it is inside of.
+func (sc scope) renamed(via string) scope {
+	sc.via = append(sc.via[:len(sc.via)-1:len(sc.via)-1], via)
+	return sc
 }
 
 // afterOptions are the words from the first that is no option: a guess at what
@@ -433,7 +215,7 @@ func afterOptions(words []Word) []Word {
 }
 
 // standIn marks the words in which the starter puts text of its own.
-func standIn(words []Word, marks ...string) []Word {
+func standIn(words []Word, marks []string) []Word {
 	out := slices.Clone(words)
 	for i := range out {
 		for _, m := range marks {
@@ -445,34 +227,34 @@ func standIn(words []Word, marks ...string) []Word {
 	return out
 }
 
-// joinedScript reads the words joined by spaces, as eval does.
-func (r *reader) joinedScript(name string, d Dialect, words []Word, sc scope, at *place) {
+// joinedScript reads words joined by spaces as a script, as eval does.
+func (r *reader) joinedScript(name string, d Dialect, words []Word, in scope, at *place) {
 	var b strings.Builder
 	for i, w := range words {
 		if w.Kind != Literal || w.Tilde {
-			r.wrapperProblem(sc, "what %s starts cannot be told", name)
+			r.wrapperProblem(in, "what %s starts cannot be told", name)
 		}
 		if i > 0 {
 			b.WriteByte(' ')
 		}
 		b.WriteString(w.Value)
 	}
-	r.scriptIn(d, b.String(), sc.in(name), at)
+	r.scriptIn(d, b.String(), in, at)
 }
 
 // literalScript reads a script that is one word. One that is not literal is a
 // problem, and is read all the same: what it says is a hint for a rule that
 // denies.
-func (r *reader) literalScript(via string, d Dialect, script Word, sc scope, at place) {
+func (r *reader) literalScript(name string, d Dialect, script Word, in scope, at place) {
 	if script.Kind != Literal {
-		r.wrapperProblem(sc, "the script of %s cannot be told", via)
+		r.wrapperProblem(in, "the script of %s cannot be told", name)
 	}
 	if _, ok := variants[d]; !ok {
-		r.wrapperProblem(sc, "there is no grammar for the script of %s", via)
+		r.wrapperProblem(in, "there is no grammar for the script of %s", name)
 		d = Bash
 	}
-	sc.open = false
-	r.scriptIn(d, script.Value, sc.in(via), &at)
+	in.open = false
+	r.scriptIn(d, script.Value, in, &at)
 }
 
 // shell opens sh -c 'script' and a shell that reads a heredoc.
@@ -487,7 +269,7 @@ func (r *reader) shell(name string, d Dialect, words []Word, sc scope, at place)
 		if a.Value == "--" {
 			break
 		}
-		if slices.Contains(shellLong, a.Value) {
+		if has(shellOptions, a.Value) {
 			continue
 		}
 		flags := a.Value[1:]
@@ -495,7 +277,7 @@ func (r *reader) shell(name string, d Dialect, words []Word, sc scope, at place)
 			flags, args = flags[:n], args[1:]
 		}
 		known = known && strings.Trim(flags, shellFlags) == ""
-		if flags != "" && flags[0] != '-' {
+		if !strings.HasPrefix(flags, "-") {
 			script = strings.Contains(flags, "c")
 			stdin = stdin || strings.Contains(flags, "s")
 		}
@@ -506,29 +288,28 @@ func (r *reader) shell(name string, d Dialect, words []Word, sc scope, at place)
 	case !script && len(args) > 0 && args[0].Kind != Literal:
 		r.wrapperProblem(sc, "the arguments of %s cannot be told", name)
 	}
-	if script {
-		if len(args) == 0 {
-			return
-		}
+	switch {
+	case script && len(args) > 0:
 		if len(args) > 1 || sc.open {
 			r.wrapperProblem(sc, "%s -c has more arguments than its script", name)
 		}
-		r.literalScript(name+" -c", d, args[0], sc, at)
-		return
-	}
-	if sc.input.Kind != "" && (stdin || len(args) == 0) {
+		r.literalScript(name+" -c", d, args[0], sc.in(name+" -c"), at)
+	case !script && sc.input.Kind != "" && (stdin || len(args) == 0):
+		// Its commands read on behind the script.
 		doc := sc.input
-		// The script is what the shell reads; its commands read on behind it.
 		sc.input = Word{}
-		r.literalScript(name+" "+sc.stdin, d, doc, sc, at)
+		via := name + " " + sc.stdin
+		r.literalScript(via, d, doc, sc.in(via), at)
 	}
 }
 
 // scriptOption opens su -c and script -c, whose options may stand anywhere.
 func (r *reader) scriptOption(name string, words []Word, sc scope, at place) {
-	if name == "su" {
+	in := sc.in(name + " -c")
+	if name != "script" {
 		at.lose()
 	}
+	operands := 0
 	for i := 1; i < len(words); i++ {
 		w := words[i]
 		switch {
@@ -536,19 +317,34 @@ func (r *reader) scriptOption(name string, words []Word, sc scope, at place) {
 			r.wrapperProblem(sc, "the arguments of %s cannot be told", name)
 		case w.Value == "-c" || w.Value == "--command":
 			if i++; i < len(words) {
-				r.literalScript(name+" -c", POSIX, words[i], sc, at)
+				r.literalScript(name+" -c", POSIX, words[i], in, at)
 			}
 		case strings.HasPrefix(w.Value, "--command="):
 			script := Word{Value: w.Value[len("--command="):], Kind: Literal}
-			r.literalScript(name+" -c", POSIX, script, sc, at)
-		case w.Value == "-" || w.Value == "-l" || w.Value == "--login" || w.Value == "-q" || !strings.HasPrefix(w.Value, "-"):
+			r.literalScript(name+" -c", POSIX, script, in, at)
+		case w.Value == "-" || w.Value == "-l" || w.Value == "--login" || w.Value == "-q":
+		case name == "runuser" && (w.Value == "-u" || w.Value == "--user"):
+			if i += 2; i < len(words) && words[i].Kind == Literal && words[i].Value == "--" {
+				i++
+			}
+			if i < len(words) {
+				r.start(words[i:], nil, sc.in(name), &at)
+			}
+			return
+		case !strings.HasPrefix(w.Value, "-"):
+			// BSD script takes a command behind its file.
+			if operands++; operands == 2 && name == "script" {
+				r.wrapperProblem(sc, "what script starts cannot be told")
+				r.start(words[i:], nil, sc.in(name), &at)
+				return
+			}
 		default:
 			r.wrapperProblem(sc, "%s has an option that is not known: %s", name, w.Value)
 		}
 	}
 }
 
-// trap opens the handler of trap 'command' SIGNAL.
+// trap opens the handler of trap 'command' SIGNAL, which runs who knows where.
 func (r *reader) trap(words []Word, sc scope, at place) {
 	args := words[1:]
 	if len(args) > 0 && args[0].Kind == Literal && args[0].Value == "--" {
@@ -558,11 +354,11 @@ func (r *reader) trap(words []Word, sc scope, at place) {
 		return
 	}
 	h := args[0]
-	if h.Kind == Literal && (h.Value == "" || h.Value[0] == '-' || len(args) == 1) {
-		return
+	if h.Kind == Literal && (len(args) == 1 || h.Value == "" || h.Value[0] == '-') {
+		return // it lists, resets or ignores
 	}
 	at.lose()
-	in := sc
+	in := sc.in("trap")
 	in.stdin, in.input = "", Word{}
 	r.literalScript("trap", r.dialect, h, in, at)
 }
@@ -606,9 +402,9 @@ func (r *reader) find(words []Word, sc scope, at place) {
 			here.lose()
 		}
 		in := sc.in("find " + w.Value)
-		inner := standIn(words[from:min(i, len(words))], "{}")
+		inner := words[from:min(i, len(words))]
 		in.open = sc.open || slices.ContainsFunc(inner, func(w Word) bool { return strings.Contains(w.Value, "{}") })
-		r.start(inner, nil, in, &here)
+		r.start(standIn(inner, findMarks), nil, in, &here)
 	}
 }
 
@@ -619,17 +415,14 @@ func (r *reader) fd(words []Word, sc scope, at place) {
 		if w.Kind != Literal {
 			continue
 		}
-		name := w.Value
-		if opt, _, ok := strings.Cut(name, "="); ok {
-			name = opt
-		}
+		name, glued, has := strings.Cut(w.Value, "=")
 		switch {
 		case name == "-x" || name == "-X" || name == "--exec" || name == "--exec-batch":
 		case strings.HasPrefix(name, "--exec"),
 			strings.HasPrefix(name, "-") && !strings.HasPrefix(name, "--") && strings.ContainsAny(name, "xX"):
 			r.wrapperProblem(sc, "what fd %s starts cannot be told", w.Value)
 			continue
-		case name == "-C" || strings.HasPrefix(name, "--base-directory"):
+		case name == "-C" || name == "--base-directory":
 			at.lose()
 			continue
 		default:
@@ -642,43 +435,12 @@ func (r *reader) fd(words []Word, sc scope, at place) {
 			}
 		}
 		inner := words[from:min(i, len(words))]
-		if name != w.Value {
+		if has {
 			r.wrapperProblem(sc, "what fd %s starts cannot be told", w.Value)
-			inner = append([]Word{{Value: w.Value[len(name)+1:], Kind: Literal}}, inner...)
+			inner = append([]Word{{Value: glued, Kind: Literal}}, inner...)
 		}
 		in := sc.in("fd " + name)
 		in.open = true
-		r.start(standIn(inner, "{}", "{/}", "{//}", "{.}", "{/.}"), nil, in, &at)
+		r.start(standIn(inner, fdMarks), nil, in, &at)
 	}
-}
-
-var parallelOptions = wrapper{
-	short: "0kj:n:I:qtX", quit: "--version --help -V -h",
-	long: "null keep-order jobs= max-args= quote verbose will-cite halt= bar dry-run no-notice line-buffer ungroup",
-}
-
-// parallel opens GNU parallel where it is simple: known options, a literal
-// command, and arguments behind :::.
-func (r *reader) parallel(words []Word, sc scope, at place) {
-	rest, quit, bad := parallelOptions.options(words[1:], func(string, *Word) {})
-	if quit {
-		return
-	}
-	if bad != "" {
-		r.wrapperProblem(sc, "the options of parallel are not known")
-		return
-	}
-	for i, w := range rest {
-		if w.Kind == Literal && strings.HasPrefix(w.Value, ":::") {
-			rest = rest[:i]
-			break
-		}
-	}
-	if len(rest) == 0 {
-		r.wrapperProblem(sc, "what parallel starts cannot be told")
-		return
-	}
-	in := sc
-	in.open, in.stdin, in.input = true, "", Word{}
-	r.joinedScript("parallel", POSIX, rest, in, &at)
 }
