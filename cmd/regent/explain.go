@@ -112,10 +112,10 @@ func explanationText(a *app, q question, several bool, e *rego.Explanation) erro
 		if err := nodesTable(a, c.Nodes); err != nil {
 			return err
 		}
-	} else {
+	} else if len(c.Why) > 0 {
 		b := &block{}
-		b.lines("call", c.Why)
-		fmt.Fprintf(a.stdout, "\n%s", b.b.String())
+		b.lines("effects", c.Why)
+		fmt.Fprintf(a.stdout, "\ncall\n%s", b.b.String())
 	}
 
 	fmt.Fprintf(a.stdout, "\nrules that nearly fired\n")
