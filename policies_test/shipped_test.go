@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/format"
@@ -84,8 +85,8 @@ func TestShippedPoliciesAreFormatted(t *testing.T) {
 func TestShippedPoliciesHaveShortLines(t *testing.T) {
 	for name, text := range regoFiles(t) {
 		for i, line := range bytes.Split(text, []byte("\n")) {
-			if n := len(bytes.ReplaceAll(line, []byte("\t"), []byte("    "))); n > 120 {
-				t.Errorf("%s:%d has %d columns, at most 120 are read well", name, i+1, n)
+			if n := utf8.RuneCount(line); n > 120 {
+				t.Errorf("%s:%d has %d characters, at most 120 are read well", name, i+1, n)
 			}
 		}
 	}
