@@ -5,6 +5,7 @@
 package argv
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -181,7 +182,12 @@ func (t *Table) Shorten(s *Summary) {
 	uses := s.Uses
 	s.Uses = nil
 	for _, use := range uses {
-		entry, _ := t.data[use].(map[string]any)
+		entry, ok := t.data[use].(map[string]any)
+		if !ok {
+			// Facts and catalogue do not belong together.
+			s.Problems = append(s.Problems, fmt.Sprintf("%q is not in the catalogue", use))
+			continue
+		}
 		effects, _ := entry["effects"].([]any)
 		if len(effects) == 1 && effects[0] == "read" {
 			s.Reads = true

@@ -62,7 +62,7 @@ import (
 // given just these; programs not listed elsewhere are taken to start others.
 //
 // KIND is one of text, num, in, tree, out, out-, outtree, dir, prog, host, url,
-// remote, repo, archive, cmd, script, assign, or the name of a reader: sed, awk, jq, date, ...
+// remote, remoteout, repo, archive, cmd, script, assign, or the name of a reader: sed, awk, jq, date, ...
 func Load(fsys fs.FS) (*Table, error) {
 	names, err := fs.Glob(fsys, "*.yaml")
 	if err != nil {

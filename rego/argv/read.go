@@ -309,7 +309,7 @@ func (s *scanner) walk() {
 	if s.probe() {
 		return
 	}
-	for len(s.words) > 0 {
+	for len(s.words) > 0 && s.spec != nil {
 		w := s.words[0]
 		s.words = s.words[1:]
 		if s.spec.style == styleWords {
@@ -366,7 +366,7 @@ func (s *scanner) probe() bool {
 	case 1:
 		args = s.words[0].Value
 	default:
-		args = strings.Join(s.node.Args, probeSep)
+		args = strings.Join(s.node.Args[len(s.node.Args)-len(s.words):], probeSep)
 	}
 	if !spec.probes[args] {
 		return false
@@ -379,6 +379,7 @@ func (s *scanner) probe() bool {
 		}
 	}
 	s.use(probeUse)
+	s.words, s.spec = nil, nil
 	return true
 }
 
@@ -444,6 +445,7 @@ func (s *scanner) subcommand(w shell.Word) bool {
 	}
 	s.node.Subcommand = append(s.node.Subcommand, w.Value)
 	s.spec = sub
+	s.probe()
 	return false
 }
 
@@ -598,9 +600,24 @@ func (s *scanner) judge(o *operand, pattern []operand, w shell.Word, ended bool)
 			s.problem("operand of " + spec.name + " cannot be told: " + w.Value)
 		}
 	default:
+		if (o.kind == kindIn || o.kind == kindTree) && isSubstituted(w) {
+			return
+		}
 		s.problem("word cannot be told: " + w.Value)
 	}
 	s.value(o.param, w)
+}
+
+// isSubstituted is true for a word that is a process substitution and nothing
+// else: a pipe whose commands the facts list by themselves. Text with characters
+// that could begin or end something else is not looked into.
+func isSubstituted(w shell.Word) bool {
+	text, ok := strings.CutPrefix(w.Value, "<(")
+	if !ok {
+		return false
+	}
+	text, ok = strings.CutSuffix(text, ")")
+	return ok && !strings.ContainsAny(text, "()$`\\{}")
 }
 
 // placed judges an operand that comes from the input of the starter; whether such
@@ -699,6 +716,10 @@ func (s *scanner) value(v param, w shell.Word) {
 		n.URLs = append(n.URLs, w.Value)
 	case kindRemote:
 		s.remote(w)
+	case kindRemoteOut:
+		if !s.elsewhere(w) {
+			s.path(kindOut, w)
+		}
 	case kindRepo:
 		if strings.ContainsAny(w.Value, "/:") || w.Tilde {
 			s.remote(w)
@@ -747,16 +768,23 @@ func (s *scanner) chdir(w shell.Word) {
 
 // remote sorts out a word that is a local path, a URL or host:path.
 func (s *scanner) remote(w shell.Word) {
-	n := s.node
+	if !s.elsewhere(w) {
+		s.path(kindIn, w)
+	}
+}
+
+// elsewhere takes w as a URL or host:path if it is one.
+func (s *scanner) elsewhere(w shell.Word) bool {
 	if strings.Contains(w.Value, "://") {
-		n.URLs = append(n.URLs, w.Value)
-		return
+		s.node.URLs = append(s.node.URLs, w.Value)
+		return true
 	}
-	if host, rest, ok := strings.Cut(w.Value, ":"); ok && host != "" && !strings.Contains(host, "/") && rest != "" {
-		n.Hosts = append(n.Hosts, host)
-		return
+	host, rest, ok := strings.Cut(w.Value, ":")
+	if !ok || host == "" || strings.Contains(host, "/") || rest == "" {
+		return false
 	}
-	s.path(kindIn, w)
+	s.node.Hosts = append(s.node.Hosts, host)
+	return true
 }
 
 func (s *scanner) script(r reader, w shell.Word) {

@@ -26,16 +26,17 @@ func (f *finding) word(w string) {
 
 // readers are the small languages by the names that tables use as KIND.
 var readers = map[string]reader{
-	"awk":      readAwk,
-	"date":     readDate,
-	"format":   readFormat,
-	"jq":       readJq,
-	"refspec":  readRefspec,
-	"sed":      readSed,
-	"sysctl":   readSysctl,
-	"test":     readTest,
-	"variable": readVariable,
-	"yq":       readYq,
+	"awk":       readAwk,
+	"condition": readCondition,
+	"date":      readDate,
+	"format":    readFormat,
+	"jq":        readJq,
+	"refspec":   readRefspec,
+	"sed":       readSed,
+	"sysctl":    readSysctl,
+	"test":      readTest,
+	"variable":  readVariable,
+	"yq":        readYq,
 }
 
 // readDate tells a format from a time to set the clock to.
@@ -73,6 +74,16 @@ func readSysctl(text string) finding {
 		return finding{words: []string{"set"}}
 	}
 	return finding{words: []string{"name"}}
+}
+
+// readCondition finds the operators of [[ that evaluate their operands as
+// arithmetic, where the value of a variable may hold a command.
+func readCondition(text string) finding {
+	switch text {
+	case "-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge":
+		return finding{words: []string{text}}
+	}
+	return readTest(text)
 }
 
 // readVariable tells names of shell variables that may mean something to shells or

@@ -51,35 +51,36 @@ type kind uint8
 const (
 	kindText kind = iota
 	kindNumber
-	kindIn      // a file or folder that is read
-	kindTree    // a folder that is read with everything below it
-	kindOut     // a file that is written
-	kindOutDash // the same, where "-" is standard output
-	kindOutTree // a folder written or removed with everything below it
-	kindDir     // the folder that the command then works in
-	kindProgram // a program that is started
-	kindHost    // a host, perhaps with user and port
-	kindURL     // a URL
-	kindRemote  // a local path, a URL or host:path (scp, rsync)
-	kindRepo    // the same, or a name (git push)
-	kindCommand // words of a command that the shell facts list by itself
-	kindScript  // shell text whose commands the shell facts list
-	kindAssign  // NAME=value words before a command (env)
-	kindArchive // a file that is read, or written where an option says so (tar -f)
-	kindReader  // a small language with a reader of its own, see readers
+	kindIn        // a file or folder that is read
+	kindTree      // a folder that is read with everything below it
+	kindOut       // a file that is written
+	kindOutDash   // the same, where "-" is standard output
+	kindOutTree   // a folder written or removed with everything below it
+	kindDir       // the folder that the command then works in
+	kindProgram   // a program that is started
+	kindHost      // a host, perhaps with user and port
+	kindURL       // a URL
+	kindRemote    // a local path, a URL or host:path (scp, rsync)
+	kindRemoteOut // the same as the place that is written to
+	kindRepo      // the same, or a name (git push)
+	kindCommand   // words of a command that the shell facts list by itself
+	kindScript    // shell text whose commands the shell facts list
+	kindAssign    // NAME=value words before a command (env)
+	kindArchive   // a file that is read, or written where an option says so (tar -f)
+	kindReader    // a small language with a reader of its own, see readers
 )
 
 var kinds = map[string]kind{
 	"text": kindText, "num": kindNumber, "in": kindIn, "tree": kindTree, "out": kindOut, "out-": kindOutDash,
 	"outtree": kindOutTree, "dir": kindDir, "prog": kindProgram, "host": kindHost, "url": kindURL,
-	"remote": kindRemote, "repo": kindRepo, "cmd": kindCommand, "script": kindScript, "assign": kindAssign, "archive": kindArchive,
+	"remote": kindRemote, "remoteout": kindRemoteOut, "repo": kindRepo, "cmd": kindCommand, "script": kindScript, "assign": kindAssign, "archive": kindArchive,
 }
 
 // isPath is true for the kinds that name files, where a name that is not known
 // makes the command unknown.
 func (k kind) isPath() bool {
 	switch k {
-	case kindIn, kindTree, kindOut, kindOutDash, kindOutTree, kindDir, kindRemote, kindRepo, kindArchive:
+	case kindIn, kindTree, kindOut, kindOutDash, kindOutTree, kindDir, kindRemote, kindRemoteOut, kindRepo, kindArchive:
 		return true
 	default:
 		return false
@@ -89,7 +90,7 @@ func (k kind) isPath() bool {
 // writes is true for the kinds that name files which are written.
 func (k kind) writes() bool {
 	switch k {
-	case kindOut, kindOutDash, kindOutTree:
+	case kindOut, kindOutDash, kindOutTree, kindRemoteOut:
 		return true
 	default:
 		return false
