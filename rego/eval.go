@@ -67,8 +67,11 @@ func (p *Policy) query1(ctx context.Context, q oparego.PreparedEvalQuery, input 
 	stop := context.AfterFunc(ctx, cancel.Cancel)
 	defer stop()
 
+	cache := newVirtualCache()
+	defer cache.release()
 	options = append([]oparego.EvalOption{
 		oparego.EvalParsedInput(input),
+		oparego.EvalVirtualCache(cache),
 		oparego.EvalExternalCancel(cancel),
 		oparego.EvalMetrics(metrics.NoOp()),
 	}, options...)
@@ -261,16 +264,20 @@ func (p *Policy) ruling(output ast.Object, r *approval.Request) (approval.Ruling
 	if out.Route == approval.RouteReview {
 		out.Reviewers = decision.texts("reviewers")
 	}
-	for _, e := range call.texts("effects") {
-		out.Effects = append(out.Effects, approval.Effect(e))
+	effects, ok := call.get("effects").(ast.Set)
+	if !ok || effects.Len() == 0 {
+		call.fail("effects")
+	} else {
+		out.Effects = make([]approval.Effect, 0, effects.Len())
+		for _, t := range effects.Slice() { // in order
+			e, _ := t.Value.(ast.String)
+			out.Effects = append(out.Effects, approval.Effect(e))
+		}
 	}
 	switch out.Route {
 	case approval.RouteSkip, approval.RouteAllow, approval.RouteDeny, approval.RouteReview, approval.RouteAsk:
 	default:
 		decision.fail("route")
-	}
-	if len(out.Effects) == 0 {
-		call.fail("effects")
 	}
 	// The rules that settled the route come first: a deny outranks an ask.
 	for _, name := range decisions {

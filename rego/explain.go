@@ -35,7 +35,7 @@ type NodeEffects struct {
 }
 
 const classifyQuery = `x = {
-	"effects": data.regent.call.outcome.effects,
+	"effects": sort(data.regent.call.outcome.effects),
 	"external": data.regent.call.outcome.external,
 	"read_only": data.regent.call.outcome.read_only,
 	"why": data.regent.call.why,

@@ -176,7 +176,7 @@ func (m *module) lint(annotations *ast.AnnotationSet) []Finding {
 func (m *module) calls(r *ast.Rule, names ...string) bool {
 	found := false
 	check := func(operator *ast.Term) {
-		found = found || slices.Contains(names, m.libraryCall(operator))
+		found = found || slices.Contains(names, m.libraryCall(libCommand, operator))
 	}
 	ast.NewGenericVisitor(func(x any) bool {
 		switch x := x.(type) {

@@ -194,12 +194,24 @@ func (m *module) tag(nodes []*ast.Rule, rules []*Rule, first int) []string {
 		).SetLocation(r.Head.Location)
 		asked = append(asked, m.guard(r)...)
 	}
+	ast.NewGenericVisitor(func(x any) bool {
+		switch x := x.(type) {
+		case *ast.Expr:
+			if operator := x.OperatorTerm(); operator != nil {
+				m.lighten(operator, x.Operands())
+			}
+		case ast.Call:
+			m.lighten(x[0], x[1:])
+		}
+		return false
+	}).Walk(m.parsed)
 	return asked
 }
 
 var (
 	programsRef = ast.MustParseTerm("input.facts.programs")
 	libCommand  = ast.MustParseRef("data.regent.lib.command")
+	libPaths    = ast.MustParseRef("data.regent.lib.paths")
 )
 
 // guard puts `"git" in input.facts.programs` before a body that looks for the
@@ -244,7 +256,7 @@ func (m *module) guard(r *ast.Rule) []string {
 }
 
 func (m *module) appendProgram(programs []string, operator *ast.Term, args []*ast.Term) []string {
-	name := m.libraryCall(operator)
+	name := m.libraryCall(libCommand, operator)
 	if len(args) == 0 || (name != "invocations" && name != "runs" && name != "subcommand") {
 		return programs
 	}
@@ -255,15 +267,27 @@ func (m *module) appendProgram(programs []string, operator *ast.Term, args []*as
 	return append(programs, string(program))
 }
 
-// libraryCall is the name of the function of lib.command that operator calls,
-// however the file imports it; empty for any other.
-func (m *module) libraryCall(operator *ast.Term) string {
+// lighten takes the request out of a call such as paths.write_targets(input.request).
+// The function is given it so that a rule reads well, and does not look at it;
+// OPA would turn the whole request into values to remember the answer by.
+func (m *module) lighten(operator *ast.Term, args []*ast.Term) {
+	switch m.libraryCall(libPaths, operator) {
+	case "write_targets", "read_targets", "targets", "unclear":
+		if len(args) > 0 && args[0].IsGround() {
+			args[0] = ast.NullTerm().SetLocation(args[0].Location)
+		}
+	}
+}
+
+// libraryCall is the name of the function of a library package that operator
+// calls, however the file imports it; empty for any other.
+func (m *module) libraryCall(library ast.Ref, operator *ast.Term) string {
 	ref, ok := operator.Value.(ast.Ref)
 	if !ok {
 		return ""
 	}
 	ref = m.resolve(ref)
-	if !ref.HasPrefix(libCommand) || len(ref) != len(libCommand)+1 {
+	if !ref.HasPrefix(library) || len(ref) != len(library)+1 {
 		return ""
 	}
 	name, _ := ref[len(ref)-1].Value.(ast.String)

@@ -123,37 +123,27 @@ func requestNative(r *approval.Request) (native, error) {
 	}
 	n.text("reason", r.Reason)
 	if len(r.Options) > 0 {
-		options := make([]*ast.Term, len(r.Options))
 		for i, raw := range r.Options {
-			option, err := jsonTerm(raw)
-			if err != nil {
-				return nil, fmt.Errorf("read option %d: %w", i, err)
+			// What is turned into values on demand must be valid beforehand.
+			if !json.Valid(raw) {
+				return nil, fmt.Errorf("option %d is not valid JSON", i)
 			}
-			options[i] = option
 		}
-		n["options"] = ast.NewArray(options...)
+		n["options"] = r.Options
 	}
-	if v := r.Run; v != nil {
-		run := native{"id": v.ID}
-		run.text("instance", v.Instance)
-		n["run"] = map[string]any(run)
+	if r.Run != nil {
+		n["run"] = r.Run
 	}
-	if v := r.Session; v != nil {
-		session := native{}
-		session.text("id", v.ID)
-		session.text("turn_id", v.TurnID)
-		session.text("call_id", v.CallID)
-		n["session"] = map[string]any(session)
+	if r.Session != nil {
+		n["session"] = r.Session
 	}
 	if v := r.Harness; v != nil {
 		harness := native{"name": v.Name}
 		harness.text("version", v.Version)
 		n["harness"] = map[string]any(harness)
 	}
-	if v := r.Subject; v != nil {
-		subject := native{"id": v.ID}
-		subject.text("on_behalf_of", v.OnBehalfOf)
-		n["subject"] = map[string]any(subject)
+	if r.Subject != nil {
+		n["subject"] = r.Subject
 	}
 	return n, nil
 }

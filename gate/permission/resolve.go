@@ -152,7 +152,10 @@ func walk(raw string, fsys FS) (string, error) {
 			done = path.Dir(done)
 			continue
 		}
-		next := path.Join(done, name)
+		next := done + "/" + name
+		if done == "/" {
+			next = done + name
+		}
 		if len(next) > maxPath || len(rest) > 2*maxPath {
 			return path.Join(next, rest), ErrBadPath
 		}

@@ -12,10 +12,10 @@ import data.regent.tools
 
 # METADATA
 # description: |
-#   effects (sorted, never empty), external (the call leaves this machine or comes
+#   effects (a set, never empty), external (the call leaves this machine or comes
 #   from an MCP server) and read_only (it certainly only reads, on this machine)
 outcome := {
-	"effects": sort(commands.whole),
+	"effects": commands.whole,
 	"external": "network" in commands.whole,
 	"read_only": commands.whole == {"read"},
 } if {
@@ -25,7 +25,7 @@ outcome := {
 	input.facts.tool.problems == []
 	input.facts.more == false
 } else := {
-	"effects": sort(_effects),
+	"effects": _effects,
 	"external": _external,
 	"read_only": _read_only,
 }

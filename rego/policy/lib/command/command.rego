@@ -11,9 +11,7 @@ import data.regent.lib.facts
 # description: |
 #   every use of a program, by its plain name, as an object of commands: {"program",
 #   "args", "flags", "operands", "subcommand", "line", ...}; empty where there is none
-invocations(program) := facts.all.command.by_program[program] if {
-	program in facts.all.programs
-} else := {}
+invocations(program) := object.get(facts.all.command.by_program, program, {})
 
 # METADATA
 # description: true when the call runs the program at least once
