@@ -13,8 +13,8 @@ func Covers(limit, other Profile) bool {
 	return len(beyond(compile(limit), compile(other), "")) == 0
 }
 
-// beyond finds what r allows beyond limit; by names the limit in the findings. It
-// prunes r.
+// beyond prunes r and finds what it allows beyond limit; by names the limit in the
+// findings.
 func beyond(limit, r *rules, by Side) []Dropped {
 	r.prune()
 	var found []Dropped

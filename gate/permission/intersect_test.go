@@ -140,6 +140,12 @@ func TestIntersectAll(t *testing.T) {
 				`granted deny "/w/?": a deny that cuts nothing that is left`,
 			},
 		},
+		"alternatives that span folders are kept": {
+			`{"file_system":{"write":["/w/src/app"]}}`,
+			`{"file_system":{"write":["/w/src/app"],"deny_glob":["/w/{a,src/app/x}"]}}`, all,
+			`{"file_system":{"write":["/w/src/app"],"deny_glob":["/w/{a,src/app/x}"]}}`,
+			[]string{"requested write /w/src/app: the grant denies a part of it"},
+		},
 		"a deny spelled in another letter case stays, for some volume folds it": {
 			`{"file_system":{"write":["/w"]}}`, `{"file_system":{"write":["/w"],"deny":["/W/secret"]}}`, all,
 			`{"file_system":{"write":["/w"],"deny":["/W/secret"]}}`,

@@ -292,6 +292,20 @@ func TestGrantThatLosesEveryHostGrantsNone(t *testing.T) {
 	}
 }
 
+func TestLinksAreFollowedAsFarAsTheKernelDoes(t *testing.T) {
+	tree := permissiontest.Tree{Links: make(map[string]string)}
+	for i := range 41 {
+		tree.Links[fmt.Sprintf("/l%d", i)] = fmt.Sprintf("l%d", i+1)
+	}
+	env := permission.Environment{}
+	if got, err := env.Resolve("/l1", tree); got != "/l41" || err != nil {
+		t.Errorf("40 links lead to %q, %v", got, err)
+	}
+	if got, err := env.Resolve("/l0", tree); !errors.Is(err, permission.ErrUnresolved) {
+		t.Errorf("41 links lead to %q, %v, want ErrUnresolved", got, err)
+	}
+}
+
 // drawLinks makes a tree with up to five links among the paths of the universe.
 func drawLinks(t *rapid.T) map[string]string {
 	targets := rapid.SampledFrom([]string{"/a", "/b", "/a/b", "/", "..", "../b", "a", ".", "b/../..", "/ab/gone"})
