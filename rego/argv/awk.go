@@ -81,8 +81,8 @@ func (s *awkScanner) token() {
 		s.slash()
 	case isAwkLetter(c):
 		s.identifier()
-	case '0' <= c && c <= '9' || c == '.':
-		for s.at < len(s.text) && (isAwkLetter(s.text[s.at]) || isAwkDigit(s.text[s.at]) || s.text[s.at] == '.') {
+	case isDigit(c) || c == '.':
+		for s.at < len(s.text) && (isAwkLetter(s.text[s.at]) || isDigit(s.text[s.at]) || s.text[s.at] == '.') {
 			s.at++
 		}
 		s.last = awkOperand
@@ -94,8 +94,6 @@ func (s *awkScanner) token() {
 func isAwkLetter(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
-
-func isAwkDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // string goes behind the closing quote and returns the text in between.
 func (s *awkScanner) string() string {
@@ -173,7 +171,7 @@ func (s *awkScanner) expression() {
 
 func (s *awkScanner) identifier() {
 	start := s.at - 1
-	for s.at < len(s.text) && (isAwkLetter(s.text[s.at]) || isAwkDigit(s.text[s.at])) {
+	for s.at < len(s.text) && (isAwkLetter(s.text[s.at]) || isDigit(s.text[s.at])) {
 		s.at++
 	}
 	switch word := s.text[start:s.at]; {

@@ -46,6 +46,7 @@ import (
 //	numeric     -5 is an inert option
 //	harmless    no option at all does more than read
 //	loose       options that are not listed add nothing to the effects
+//	responses   an operand @FILE holds more arguments
 //	opens       the operands are a command listed by itself
 //	gate        git: repository configuration may start programs
 //	reaches     effects where a host or a URL is named
@@ -332,6 +333,8 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 			s.harmless = d.bool(value)
 		case "loose":
 			s.loose = d.bool(value)
+		case "responses":
+			s.responses = d.bool(value)
 		case "opens":
 			s.opens = d.bool(value)
 		case "gate":

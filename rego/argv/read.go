@@ -576,6 +576,9 @@ func (s *scanner) judge(o *operand, pattern []operand, w shell.Word, ended bool)
 		return
 	}
 	spec := s.spec
+	if spec.responses && w.Value != "" && strings.IndexByte("@*?[", w.Value[0]) >= 0 {
+		s.problem("operand of " + spec.name + " may hold more options: " + w.Value)
+	}
 	switch w.Kind {
 	case shell.Literal:
 	case shell.Glob:
@@ -819,6 +822,10 @@ func (s *scanner) script(r reader, w shell.Word) {
 func (s *scanner) given(o *option) {
 	s.flag(o.name)
 	s.use(o.use)
+	if o.marks&supplants != 0 && len(s.operands) > 0 && len(s.spec.operands) > 0 && s.spec.operands[0].kind == kindReader {
+		// Where options end at the first operand, that one is the script.
+		s.problem("script of " + s.spec.name + " after an operand")
+	}
 	s.marks |= o.marks
 	s.runs = s.runs || o.marks&opens != 0
 }
@@ -877,8 +884,57 @@ func (s *scanner) nextValue(o *option) {
 		}
 		w := s.words[0]
 		s.words = s.words[1:]
+		if w.Kind == shell.Literal && !s.inertAnyway(w.Value) {
+			s.problem("value of " + o.name + " looks like an option: " + w.Value)
+		}
 		s.optionValue(o, v, w)
 	}
+}
+
+// inertAnyway is true for a value that would do no harm as an option. Programs of
+// one name differ in what takes a value: -l of sed takes one in some systems, and
+// elsewhere the next word is read for itself.
+func (s *scanner) inertAnyway(text string) bool {
+	if len(text) < 2 || text[0] != '-' || isDigit(text[1]) || s.spec.harmless || s.spec.loose {
+		return true
+	}
+	switch s.spec.style {
+	case styleExact, styleWords, styleKeys:
+		return true
+	default:
+	}
+	name, _, _ := strings.Cut(text, "=")
+	if o := s.spec.options[name]; o != nil {
+		return o.inert()
+	}
+	if text[1] == '-' {
+		return false
+	}
+	for i := 1; i < len(text); i++ {
+		o := s.spec.options[shortName(text[i])]
+		if o == nil || !o.inert() {
+			return false
+		}
+		if o.value != valueNone {
+			return true
+		}
+	}
+	return true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// inert is true for an option that adds nothing whatever its value is.
+func (o *option) inert() bool {
+	if o.effects != 0 || o.marks&(rewrites|opens) != 0 {
+		return false
+	}
+	for _, v := range o.values {
+		if v.kind.writes() || v.kind == kindProgram || v.kind == kindReader {
+			return false
+		}
+	}
+	return true
 }
 
 // inner skips the words of a command inside an expression, up to ; or {} +. Without
@@ -998,7 +1054,7 @@ func (s *scanner) cluster(text string, bundle bool) {
 	spec := s.spec
 	for i := 1; i < len(text); i++ {
 		c := text[i]
-		if spec.numeric && c >= '0' && c <= '9' {
+		if spec.numeric && isDigit(c) {
 			continue
 		}
 		o := spec.options[shortName(c)]

@@ -198,6 +198,8 @@ type spec struct {
 	pathless bool
 	// loose says that options which are not listed add nothing to the effects.
 	loose bool
+	// responses says that an operand @FILE holds more arguments.
+	responses bool
 	// opens says that the operands are a command listed by the shell facts.
 	opens bool
 	// marks are those that hold whatever the options are.
