@@ -47,6 +47,7 @@ func (r *reader) braces(x *syntax.Word) ([][]syntax.WordPart, bool) {
 func simpleBraces(parts []syntax.WordPart) (simple, lists bool) {
 	simple = true
 	depth, groups, comma, dots, mixed := 0, 0, false, false, false
+	outside := false // a comma or .. that is in braces if those are read otherwise
 	for _, p := range parts {
 		l, ok := p.(*syntax.Lit)
 		if !ok {
@@ -75,17 +76,18 @@ func simpleBraces(parts []syntax.WordPart) (simple, lists bool) {
 				}
 			case ',':
 				comma = comma || depth > 0
-				lists = lists || depth > 0
+				lists, outside = lists || depth > 0, true
 			case '.':
-				if depth > 0 && strings.HasPrefix(l.Value[i:], "..") {
-					dots, lists = true, true
+				if strings.HasPrefix(l.Value[i:], "..") {
+					dots, lists, outside = dots || depth > 0, lists || depth > 0, true
 				}
 			case '$', '`', '~':
 				simple = false
 			}
 		}
 	}
-	return simple && depth == 0, lists
+	simple = simple && depth == 0
+	return simple, lists || !simple && outside
 }
 
 // sequenceIn reports whether s ends in the inside of {x..y} or {x..y..step}.

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -88,10 +89,33 @@ func (r *reader) nestedParts(parts []syntax.WordPart, quoted bool, sc scope, at 
 
 // heredoc lists the commands in the body of a heredoc, which is read as if it
 // stood in double quotes.
-func (r *reader) heredoc(body *syntax.Word, sc scope, at *place) {
-	if body != nil {
-		r.nestedParts(body.Parts, true, sc.in("heredoc"), at)
+func (r *reader) heredoc(x *syntax.Redirect, sc scope, at *place) {
+	if x.Hdoc == nil {
+		return
 	}
+	if !quotedDelimiter(x.Word) {
+		// The shell joins lines before it looks for the end, and in quotes too.
+		if src := r.source(x.Hdoc); strings.Contains(src, "\\\n") {
+			end := strings.ReplaceAll(r.source(x.Word), "\\\n", "")
+			lines := strings.Split(strings.ReplaceAll(src, "\\\n", ""), "\n")
+			// The source ends with the line that ends the body.
+			lines = lines[:len(lines)-1]
+			if strings.ContainsAny(src, "$`") || slices.ContainsFunc(lines, func(l string) bool { return strings.TrimLeft(l, "\t") == end }) {
+				r.problemAt("construct", x, sc, "a heredoc with lines that go on")
+			}
+		}
+	}
+	r.nestedParts(x.Hdoc.Parts, true, sc.in("heredoc"), at)
+}
+
+// quotedDelimiter reports whether the word behind << keeps the body as it is.
+func quotedDelimiter(w *syntax.Word) bool {
+	for _, p := range w.Parts {
+		if l, ok := p.(*syntax.Lit); !ok || strings.IndexByte(l.Value, '\\') >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // holds reports whether s has the byte without a backslash before it.

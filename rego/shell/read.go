@@ -252,7 +252,7 @@ func (r *reader) stmt(s *syntax.Stmt, sc scope, at *place) {
 	redirects, inner := r.redirects(s.Redirs, sc)
 	for _, x := range s.Redirs {
 		r.nested(x.Word, sc, at)
-		r.heredoc(x.Hdoc, sc, at)
+		r.heredoc(x, sc, at)
 	}
 	sc = inner
 	r.pending = append(r.pending, redirects...)
@@ -510,6 +510,9 @@ func (r *reader) redirect(x *syntax.Redirect, sc scope) (d Redirect, in string) 
 	} else {
 		d.Target = Word{Kind: Dynamic}
 	}
+	if (x.Op == syntax.DplOut || x.Op == syntax.DplIn) && len(d.Target.Value) > 1 && d.Target.Value[0] == '-' {
+		r.problemAt("construct", x, sc, "a word that touches the - of a closed descriptor")
+	}
 	switch x.Op {
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.AppClob,
 		syntax.RdrAll, syntax.RdrAllClob, syntax.AppAll, syntax.AppAllClob:
@@ -543,11 +546,7 @@ func (r *reader) heredocText(x *syntax.Redirect) Word {
 	if x.Hdoc == nil {
 		return Word{Kind: Literal}
 	}
-	quoted := false
-	for _, p := range x.Word.Parts {
-		l, ok := p.(*syntax.Lit)
-		quoted = quoted || !ok || strings.IndexByte(l.Value, '\\') >= 0
-	}
+	quoted := quotedDelimiter(x.Word)
 	b := wordBuilder{r: r, use: value, buf: r.buf[:0], kind: Literal}
 	for _, p := range x.Hdoc.Parts {
 		switch l, ok := p.(*syntax.Lit); {
@@ -631,7 +630,7 @@ func (r *reader) begin(s *syntax.Stmt, words []Word, assigns []Assign, sc scope,
 func (r *reader) finish(s *syntax.Stmt, words []Word, assigns []Assign, sc, inner scope, at *place) {
 	for _, x := range s.Redirs {
 		r.nested(x.Word, sc, at)
-		r.heredoc(x.Hdoc, sc, at)
+		r.heredoc(x, sc, at)
 	}
 	if len(words) > 0 {
 		r.open(words, assigns, inner, at)

@@ -51,11 +51,11 @@ func TestWords(t *testing.T) {
 		{"braces multiply", `x {a,b}{1,2}`, `x a1 a2 b1 b2`},
 		{"an empty choice in braces goes", `x {,a} b{,c} {,}`, `x a b bc`},
 		{"braces with nothing to choose are text", `x {} {a} {a b} a{`, `x {} {a} {a b} a{`},
-		{"quoted braces are text", `x '{a,b}' "{a,b}" \{a,b}`, `x {a,b} {a,b} {a,b}`},
+		{"quoted braces are text", `x '{a,b}' "{a,b}" \{a,b}`, `x {a,b} {a,b} d:{a,b}`},
 		{"quotes in braces are removed", `x {"a b",c}`, `x "a b" c`},
 		{"a parameter in braces stays one", `x {"$a",b}`, `x P:$a b`},
 		{"too many words from braces are unknown", `x {1..257} {a,b}{1..200}`, `x d:{1..257} d:{a,b}{1..200}`},
-		{"braces that shells read differently are unknown", `x {a,b{ {A..c} {a,$} {a..} {-01..3}`, `x d:{a,b{ d:{A..c} d:{a,$} d:{a..} d:{-01..3}`},
+		{"braces that shells read differently are unknown", `x {a,b{ {a},b} {A..c} {a,$} {a..} {-01..3}`, `x d:{a,b{ d:{a},b} d:{A..c} d:{a,$} d:{a..} d:{-01..3}`},
 		{"braces in an assignment are text", `x={a,b} y=* z=~/a`, `x:={a,b} y:=* z:=~:~/a`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
