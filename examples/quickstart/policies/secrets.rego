@@ -35,15 +35,46 @@ _read contains path if {
 	not paths.name(path) in _looked_at
 }
 
-# A program that nobody has described may read whatever it is given.
-_read contains arg if {
+# Whatever a program is given it may read: .env, --env-file=.env, @.env, HEAD:.env.
+_read contains word if {
 	some node in command.all
-	node.standing
+	not _names_only(node)
 	some arg in node.args
+	not contains(arg, "://")
+	some word in regex.split("[=@:]", arg)
+}
+
+# What names files without looking into them.
+_names_only(node) if node.program in _lookers
+
+# What these start is a command of its own.
+_names_only(node) if {
+	node.program in {
+		"bash", "command", "dash", "doas", "env", "eval", "exec", "ionice", "ksh", "nice",
+		"nohup", "setsid", "sh", "stdbuf", "sudo", "time", "timeout", "watch", "xargs", "zsh",
+	}
+}
+
+# Words that may be patterns; which of them are files is known.
+_names_only(node) if node.program in {"awk", "egrep", "fgrep", "gawk", "grep", "jq", "rg", "sed", "yq"}
+
+_names_only(node) if node.program in {"chmod", "chown", "echo", "mkdir", "mv", "printf", "rm", "touch", "trash"}
+
+_names_only(node) if {
+	node.program == "git"
+	not _shows(node)
+}
+
+_shows(node) if {
+	some word in node.subcommand
+	word in {"blame", "cat-file", "diff", "show"}
 }
 
 # Programs that look at names, sizes and dates but into no file.
-_lookers := {"[", "[[", "basename", "cd", "dirname", "du", "find", "ls", "readlink", "realpath", "stat", "test", "tree"}
+_lookers := {
+	"[", "[[", "basename", "cd", "dirname", "du", "find",
+	"ls", "readlink", "realpath", "stat", "test", "tree",
+}
 
 _looked_at contains paths.name(r.word) if {
 	some node in command.all
