@@ -107,3 +107,9 @@ _unclear(push) if {
 }
 
 _unclear(push) if push.open_ended
+
+# Settings can name what is pushed, plus sign and all.
+_unclear(push) if {
+	some flag in push.flags
+	flag in {"-c", "--config-env"}
+}

@@ -82,6 +82,7 @@ test_a_forced_push_without_a_branch_asks[text] if {
 		"git push origin \"$(cat branch)\"",
 		"echo main | xargs git push --force origin",
 		"echo +main | xargs git push origin",
+		"git -c remote.origin.push=+main push",
 	]
 	count(git.ask) > 0 with input as _run(text)
 }

@@ -31,27 +31,30 @@ ask contains sprintf("%s works on whatever cluster is current, which may be prod
 	not _local(node)
 }
 
-_clients := {"flux", "helm", "istioctl", "kubectl", "oc", "velero"}
+_clients := {"flux", "helm", "istioctl", "k9s", "kubectl", "kubectx", "oc", "stern", "velero"}
 
 # The options that choose a cluster.
 _choosing := {"--cluster", "--context", "--kube-context"}
 
-# Every context that the command names: as --context x, --context=x, or as the one
-# to be made current.
-_contexts(node) := ({context |
-	some i, arg in node.args
-	arg in _choosing
-	context := node.args[i + 1]
-} | {context |
+# Every context that the command names.
+_contexts(node) := union({_given(node), _glued(node), _made_current(node)})
+
+# --context x
+_given(node) := {node.args[i + 1] | some i, arg in node.args; arg in _choosing}
+
+# --context=x
+_glued(node) := {substring(arg, count(option) + 1, -1) |
 	some arg in node.args
 	some option in _choosing
 	startswith(arg, concat("", [option, "="]))
-	context := substring(arg, count(option) + 1, -1)
-}) | {context |
+}
+
+_made_current(node) := {words[2]} if {
 	words := _words(node)
 	array.slice(words, 0, 2) == ["config", "use-context"]
-	context := words[2]
-}
+} else := {context | some context in node.operands} if {
+	node.program == "kubectx"
+} else := set()
 
 # Without a list every context counts as production.
 _production(_) if not data.rules.kube.production

@@ -25,6 +25,8 @@ test_production_contexts_ask[text] if {
 		"helm --kube-context=prod list",
 		"oc --context=prod get pods",
 		"kubectl config use-context prod",
+		"kubectx prod",
+		"k9s --context prod",
 		"KUBECONFIG=x kubectl --context prod get pods",
 		"sudo kubectl --context prod get pods",
 		"bash -c 'kubectl --context prod delete ns x'",

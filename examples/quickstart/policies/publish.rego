@@ -33,7 +33,7 @@ ask contains sprintf("%s builds an image and publishes it", [node.program]) if {
 
 # Each program that a command starts, with the words that it is given: options
 # are left out.
-_calls(node) := ({[node.program, _words(node)]} | _by_runner(node)) | _by_module(node)
+_calls(node) := union({{[node.program, _words(node)]}, _by_runner(node), _by_module(node)})
 
 _words(node) := array.concat(node.subcommand, node.operands)
 
