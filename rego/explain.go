@@ -178,20 +178,26 @@ func (t *missTracer) TraceEvent(e topdown.Event) {
 // conditionsBefore counts the conditions that the file writes before expr: the
 // compiler splits one into several, which share its place.
 func conditionsBefore(body ast.Body, expr *ast.Expr) int {
-	type at struct{ row, col int }
-	seen := map[at]bool{}
+	seen := map[int]bool{}
 	for _, e := range body {
 		if e.Index >= expr.Index {
 			break
 		}
-		if e.Location != nil {
-			seen[at{e.Location.Row, 0}] = true
+		if e.Location != nil && tells(string(e.Location.Text)) {
+			seen[e.Location.Row] = true
 		}
 	}
 	if expr.Location != nil {
-		delete(seen, at{expr.Location.Row, 0})
+		delete(seen, expr.Location.Row)
 	}
 	return len(seen)
+}
+
+// tells reports whether a condition that held says anything about the request:
+// picking a member of a constant always holds.
+func tells(condition string) bool {
+	picks := strings.HasPrefix(condition, "some ")
+	return !picks || strings.Contains(condition, "(") || strings.Contains(condition, "input.")
 }
 
 func valuesOf(e topdown.Event) map[string]string {

@@ -311,7 +311,7 @@ func TestExplainNamesTheConditionThatDidNotHold(t *testing.T) {
 		t.Fatalf("nearly = %+v, want one rule", got.Nearly)
 	}
 	n := got.Nearly[0]
-	if n.ID != "GIT-001" || n.StoppedLine != 12 || !strings.Contains(n.Stopped, `flag in {"--force", "-f"}`) || n.Held != 3 {
+	if n.ID != "GIT-001" || n.StoppedLine != 12 || !strings.Contains(n.Stopped, `flag in {"--force", "-f"}`) || n.Held != 2 {
 		t.Errorf("nearly = %+v", n)
 	}
 	if n.Values["flag"] != `"--tags"` {
@@ -363,5 +363,22 @@ func TestLintOfCleanRulesIsSilent(t *testing.T) {
 	findings, err := rego.Lint(t.Context(), workspace(t, map[string]string{"git.rego": forcePush}))
 	if err != nil || len(findings) != 0 {
 		t.Errorf("findings = %v, %v", findings, err)
+	}
+}
+
+func TestPermissionsThatAmountToNothingAreAskedAbout(t *testing.T) {
+	p := load(t, workspace(t, nil))
+	for _, text := range []string{
+		`{"kind":"permissions","permissions":{"network":{"enabled":false}}}`,
+		`{"kind":"permissions","permissions":{"file_system":{"deny":["/a"]}}}`,
+	} {
+		r, err := approval.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.Rule(t.Context(), r)
+		if got.Route != approval.RouteAsk || got.Failure != nil || !cmp.Equal(got.Effects, []approval.Effect{"unknown"}) {
+			t.Errorf("%s: route %s, effects %v, failure %+v", text, got.Route, got.Effects, got.Failure)
+		}
 	}
 }

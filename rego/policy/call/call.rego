@@ -32,7 +32,12 @@ outcome := {
 
 _carries_command if tools.call.command == true
 
-_effects := ({e | some e in tools.call.effects} | _command) | _permissions
+# Permissions that amount to nothing leave no effect at all, and what a request is
+# for then cannot be told.
+_effects := found if {
+	found := ({e | some e in tools.call.effects} | _command) | _permissions
+	found != set()
+} else := {"unknown"}
 
 default _command := set()
 
