@@ -46,7 +46,7 @@ func (r *reader) braces(x *syntax.Word) ([][]syntax.WordPart, bool) {
 // also reports whether there is a comma or a .. to expand at all.
 func simpleBraces(parts []syntax.WordPart) (simple, lists bool) {
 	simple = true
-	depth, groups, comma, dots, mixed := 0, 0, false, false, false
+	depth, groups, comma, dots, mixed, nested := 0, 0, false, false, false, false
 	outside := false // a comma or .. that is in braces if those are read otherwise
 	for _, p := range parts {
 		l, ok := p.(*syntax.Lit)
@@ -61,6 +61,7 @@ func simpleBraces(parts []syntax.WordPart) (simple, lists bool) {
 			case '{':
 				depth++
 				groups++
+				nested = nested || depth > 1
 				if dots || groups > maxBraceGroups {
 					simple = false
 				}
@@ -69,10 +70,10 @@ func simpleBraces(parts []syntax.WordPart) (simple, lists bool) {
 					simple, depth = false, 0
 				}
 				if depth == 0 {
-					if dots && (mixed || !comma && !sequenceIn(l.Value[:i])) {
+					if dots && (mixed || nested || !comma && !sequenceIn(l.Value[:i])) {
 						simple = false
 					}
-					comma, dots, mixed = false, false, false
+					comma, dots, mixed, nested = false, false, false, false
 				}
 			case ',':
 				comma = comma || depth > 0

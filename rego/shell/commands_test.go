@@ -137,6 +137,7 @@ func TestDoubtfulForms(t *testing.T) {
 		{"double parentheses may be commands", "((a)|(b)); x=1", []string{"a [unparsed; dir?]", "b [unparsed; dir?]", "x:=1 [unparsed; dir?]"}, "syntax"},
 		{"an extended glob with more than a pattern", "a @(x|$(b))", []string{"a d:@(x|$(b))"}, "construct"},
 		{"a # that touches a quote is no comment", "a $(b 'x'# ; c\n)", []string{`a d:"$(b 'x'\\# ; c\n)"`, "b x# [substitution]", "c [substitution]"}, "construct"},
+		{"nor is one that touches a substitution", "a $(b $((1))# ; c\n)", []string{`a d:"$(b $((1))\\# ; c\n)"`, "b d:$((1))# [substitution]", "c [substitution]"}, "construct"},
 		{"an operator cut by the end of a line", "a \"$\\\n(b)\"", []string{"a $(b)"}, "construct"},
 		{"a heredoc that ends where lines are joined", "a <<E\nE\\\n\nb\nE", []string{"a <<none:E [stdin=heredoc]"}, "construct"},
 		{"a heredoc with lines that go on", "a <<E\nx \\\ny\nE", []string{"a <<none:E [stdin=heredoc]"}, ""},

@@ -31,7 +31,15 @@ func meet(ends []place) place {
 	return p
 }
 
+// maxDir is how long a folder may grow before it counts as unknown: every
+// command behind a cd carries it.
+const maxDir = 1024
+
 func (p *place) move(dir string) {
+	if len(dir) > maxDir {
+		p.lose()
+		return
+	}
 	*p = place{dir: dir, before: p.dir, beforeUnknown: p.unknown, moved: true}
 }
 

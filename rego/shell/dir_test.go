@@ -1,6 +1,7 @@
 package shell_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/regent-policy/regent/rego/shell"
@@ -45,6 +46,7 @@ func TestFolders(t *testing.T) {
 		{"in a case", "case x in y) cd a; ls;; esac; ls", []string{"cd a [case]", "ls [case; dir=a]", "ls [dir?]"}, ""},
 		{"falling through a case", "case x in y) cd a;& z) ls;; esac", []string{"cd a [case]", "ls [case; dir?]"}, ""},
 
+		{"one that grows and grows", "cd /" + strings.Repeat("a", 1023) + "; ls; cd b; ls", []string{"cd /" + strings.Repeat("a", 1023), "ls [dir=/" + strings.Repeat("a", 1023) + "]", "cd b [dir=/" + strings.Repeat("a", 1023) + "]", "ls [dir?]"}, ""},
 		{"a target that is not known", `cd "$x"; ls`, []string{"cd P:$x", "ls [dir?]"}, ""},
 		{"known again after an absolute one", `cd "$x"; cd /a; ls; cd b; ls`, []string{"cd P:$x", "cd /a [dir?]", "ls [dir=/a]", "cd b [dir=/a]", "ls [dir=/a/b]"}, ""},
 		{"a glob, two words, an empty one", "(cd a*; ls); (cd a b; ls); (cd ''; ls); (cd +1; ls)", []string{"cd g:a* [subshell]", "ls [subshell; dir?]", "cd a b [subshell]", "ls [subshell; dir?]", `cd "" [subshell]`, "ls [subshell; dir?]", "cd +1 [subshell]", "ls [subshell; dir?]"}, ""},

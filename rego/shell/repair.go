@@ -102,8 +102,9 @@ func (r *reader) comments(sc scope) {
 	}
 }
 
-// starts reports whether a # behind c begins a comment.
-func starts(c byte) bool { return strings.IndexByte(" \t\r\n;&|()<>`", c) >= 0 }
+// starts reports whether a # behind c certainly begins a comment. Behind ) and a
+// backquote it does so only if those are no part of a word.
+func starts(c byte) bool { return strings.IndexByte(" \t\r\n;&|(<>", c) >= 0 }
 
 // before is the byte in front of src[i] once lines that go on are joined.
 func before(src string, i int) byte {
@@ -164,7 +165,7 @@ func commentsGoOn(src string) bool {
 		}
 		line := src[strings.LastIndexByte(src[:end], '\n')+1 : end]
 		for i := range len(line) {
-			if line[i] == '#' && (i == 0 || starts(line[i-1])) {
+			if line[i] == '#' && (i == 0 || starts(line[i-1]) || line[i-1] == ')' || line[i-1] == '`') {
 				return true
 			}
 		}

@@ -55,7 +55,7 @@ func TestWords(t *testing.T) {
 		{"quotes in braces are removed", `x {"a b",c}`, `x "a b" c`},
 		{"a parameter in braces stays one", `x {"$a",b}`, `x P:$a b`},
 		{"too many words from braces are unknown", `x {1..257} {a,b}{1..200}`, `x d:{1..257} d:{a,b}{1..200}`},
-		{"braces that shells read differently are unknown", `x {a,b{ {a},b} {A..c} {a,$} {a..} {-01..3}`, `x d:{a,b{ d:{a},b} d:{A..c} d:{a,$} d:{a..} d:{-01..3}`},
+		{"braces that shells read differently are unknown", `x {a,b{ {a},b} {{a,b}1..2} {A..c} {a,$} {a..} {-01..3}`, `x d:{a,b{ d:{a},b} d:{{a,b}1..2} d:{A..c} d:{a,$} d:{a..} d:{-01..3}`},
 		{"braces in an assignment are text", `x={a,b} y=* z=~/a`, `x:={a,b} y:=* z:=~:~/a`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
