@@ -146,6 +146,7 @@ func TestDoubtfulForms(t *testing.T) {
 		{"bytes that are no text", "a \xff; b", []string{"a \uFFFD", "b"}, "syntax"},
 		{"a heredoc and a semicolon in one substitution", "x=$(a <<E\nE\nb; c)", []string{`x:=d:"$(a <<E\nE\nb; c)"`, "a <<none:E [substitution; stdin=heredoc]", "b [substitution]", "c [substitution]"}, "construct"},
 		{"a message from a heredoc", "git commit -m \"$(cat <<'E'\nfix; a thing\nE\n)\"", []string{`git commit -m d:"$(cat <<'E'\nfix; a thing\nE\n)"`, "cat <<none:E [substitution; stdin=heredoc]"}, ""},
+		{"text that runs a command where arithmetic reads it", "x='a[$(b)]'; (( x )); [ 'a[$(b)]' -eq 1 ]; for y in 'a[`b`]'; do ((y)); done", []string{`x:=d:"a[$(b)]"`, "(( P:x", `"[" d:"a[$(b)]" -eq 1 "]"`, "(( P:y [loop]"}, "construct"},
 		{"an alias", "alias ls='rm x'; ls", []string{`alias "ls=rm x"`, "ls"}, "construct"},
 		{"asking for an alias", "alias ls", []string{"alias ls"}, ""},
 	})

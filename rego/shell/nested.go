@@ -43,9 +43,12 @@ func balanced(parts []syntax.WordPart) bool {
 }
 
 func (r *reader) nestedParts(parts []syntax.WordPart, quoted bool, sc scope, at *place) {
-	for _, p := range parts {
+	for i, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
+			if r.dialect != Bash {
+				r.dollar(p, parts[i+1:], quoted, sc)
+			}
 			if r.dialect == Zsh && !quoted && holds(p.Value, '(') {
 				r.problemAt("construct", p, sc, "a zsh glob with parentheses, whose qualifiers may run code")
 			}
@@ -84,6 +87,23 @@ func (r *reader) nestedParts(parts []syntax.WordPart, quoted bool, sc scope, at 
 		default:
 			r.problemAt("construct", p, sc, "a form that is not known")
 		}
+	}
+}
+
+// dollar looks at a dollar that is plain text in the grammar of sh and zsh, but
+// starts arithmetic or quotes in some shell of that name.
+func (r *reader) dollar(l *syntax.Lit, next []syntax.WordPart, quoted bool, sc scope) {
+	bracket, quote := strings.Contains(l.Value, "$["), false
+	if strings.HasSuffix(l.Value, "$") && len(next) > 0 {
+		switch n := next[0].(type) {
+		case *syntax.Lit:
+			bracket = bracket || strings.HasPrefix(n.Value, "[")
+		case *syntax.SglQuoted:
+			quote = r.dialect == POSIX && !quoted
+		}
+	}
+	if bracket || quote {
+		r.problemAt("construct", l, sc, "a dollar that means different things to different shells")
 	}
 }
 

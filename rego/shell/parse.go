@@ -57,7 +57,7 @@ func Parse(dialect Dialect, text string) Facts {
 // ParseArgv reads the words of a program that is started without a shell. All
 // words are literal; a shell with a script, or another wrapper, is opened up.
 func ParseArgv(argv []string) Facts {
-	r := reader{dialect: POSIX, inner: maxInner, argv: true}
+	r := reader{dialect: POSIX, inner: maxInner}
 	if len(argv) == 0 {
 		r.problem("syntax", 1, 1, "there is no program")
 		return r.facts()
@@ -83,7 +83,7 @@ func ParseArgv(argv []string) Facts {
 	r.guard(func() {
 		cmd := Command{Words: words, Line: 1, Column: 1, Text: clip(joined(words))}
 		r.add(cmd)
-		r.open(cmd.Words, cmd.Assigns, scope{at: position{1, 1}}, &place{})
+		r.open(cmd.Words, cmd.Assigns, scope{at: position{1, 1}, argv: true}, &place{})
 		r.functionsUsed()
 	})
 	f := r.facts()

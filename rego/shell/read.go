@@ -17,7 +17,6 @@ type reader struct {
 	src string
 	// inner is how many bytes of such scripts may still be read.
 	inner int
-	argv  bool
 
 	commands []Command
 	problems []Problem
@@ -56,6 +55,8 @@ type scope struct {
 	input Word
 	open  bool
 	depth int
+	// argv is true where no shell is around that has builtins.
+	argv bool
 	// at is the place of the wrapper whose script is read.
 	at position
 }
@@ -141,10 +142,6 @@ func (r *reader) add(c Command) bool {
 	return true
 }
 
-// ambiguous are forms that the grammar of a dialect takes for plain text, and
-// that a shell of that name may not.
-var ambiguous = map[Dialect][]string{POSIX: {"$'", "$["}, Zsh: {"$["}}
-
 // script parses r.src and lists its commands.
 func (r *reader) script(sc scope, at *place) {
 	if !utf8.ValidString(r.src) {
@@ -157,12 +154,6 @@ func (r *reader) script(sc scope, at *place) {
 		// a NUL; the grammar treats both as space.
 		line, col := r.offsetPlace(i, sc)
 		r.problem("construct", line, col, "the text holds a carriage return or a NUL byte")
-	}
-	for _, form := range ambiguous[r.dialect] {
-		if i := strings.Index(r.src, form); i >= 0 {
-			line, col := r.offsetPlace(i, sc)
-			r.problem("construct", line, col, form+" means different things to different shells")
-		}
 	}
 	r.noteVariables(r.src)
 	stmts, rest, offset := r.statements(sc)
@@ -183,6 +174,7 @@ func (r *reader) scriptIn(d Dialect, text string, sc scope, at *place) {
 		return
 	}
 	src, dialect, pending := r.src, r.dialect, r.pending
+	sc.argv = false
 	r.src, r.dialect, r.pending = text, d, nil
 	r.script(sc, at)
 	r.src, r.dialect, r.pending = src, dialect, pending
@@ -373,6 +365,9 @@ func (r *reader) forClause(c *syntax.ForClause, sc scope, at *place) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
 		for _, w := range l.Items {
+			if evaluates(r.word(w.Parts, argument).Value) {
+				r.problemAt("construct", w, sc, "text that runs a command where arithmetic reads it")
+			}
 			r.nested(w, sc, at)
 		}
 	case *syntax.CStyleLoop:
@@ -593,6 +588,13 @@ func (r *reader) call(s *syntax.Stmt, assigns []*syntax.Assign, args []*syntax.W
 			as = append(as, r.assign(a))
 		}
 	}
+	if len(words) > 0 && words[0].Kind == Literal && (words[0].Value == "[" || words[0].Value == "test") {
+		for i := range words {
+			if evaluates(words[i].Value) {
+				words[i].Kind = Dynamic
+			}
+		}
+	}
 	inner := r.begin(s, words, as, sc, at)
 	for _, a := range assigns {
 		r.nestedAssign(a, sc, at)
@@ -683,11 +685,19 @@ func (r *reader) assign(a *syntax.Assign) Assign {
 	case a.Value != nil:
 		out.Value = r.word(a.Value.Parts, value)
 	}
-	if a.Index != nil {
-		// The subscript is an expression of its own.
+	if a.Index != nil || evaluates(out.Value.Value) {
+		// A subscript is an expression of its own, and so is text that looks
+		// like one once arithmetic reads the variable.
 		out.Value.Kind = Dynamic
 	}
 	return out
+}
+
+// evaluates reports whether s is text that runs a command where the shell reads
+// it as an expression, as a[$(id)] does.
+func evaluates(s string) bool {
+	i := strings.IndexByte(s, '[')
+	return i >= 0 && strings.ContainsAny(s[i:], "$`")
 }
 
 // decl lists export, declare, local, readonly, typeset: builtins whose

@@ -89,6 +89,7 @@ func TestWordsOfOtherDialects(t *testing.T) {
 		{"sh may be bash, so braces are unknown", shell.POSIX, `x {a,b} {} {a}`, `x d:{a,b} {} {a}`, ""},
 		{"sh may be bash, so ANSI quotes are unknown", shell.POSIX, `x $'a'`, `x d:$a`, "construct"},
 		{"sh may be bash, so old arithmetic is unknown", shell.POSIX, `x "$[1]"`, `x d:"$[1]"`, "construct"},
+		{"quotes behind a dollar in quotes are no ANSI quotes", shell.POSIX, `x 'a$' "b$" 'c$[0-9]'`, `x a$ b$ "c$[0-9]"`, ""},
 		{"zsh reads =name as a path", shell.Zsh, `=ls =ls -a = a=b`, `d:=ls d:=ls -a = a=b`, ""},
 		{"zsh keeps empty words from braces", shell.Zsh, `x {,}`, `x "" ""`, ""},
 		{"zsh globs are never plain text", shell.Zsh, `x a^b a#b <1-9>`, `x g:a^b g:a#b d:<1-9>`, ""},

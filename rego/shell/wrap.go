@@ -13,7 +13,7 @@ func (r *reader) open(words []Word, assigns []Assign, sc scope, at *place) {
 		return
 	}
 	name := path.Base(words[0].Value)
-	if name == words[0].Value && !r.argv && r.builtin(name, words, sc, at) {
+	if name == words[0].Value && !sc.argv && r.builtin(name, words, sc, at) {
 		return
 	}
 	switch name {

@@ -100,6 +100,7 @@ func TestParseArgv(t *testing.T) {
 		{"a shell with a script", []string{"bash", "-lc", "ls src | wc -l"}, []string{`bash -lc "ls src | wc -l"`, "ls src [bash -c,pipe]", "wc -l [bash -c,pipe; stdin=pipe]"}, ""},
 		{"a shell with more than a script", []string{"/bin/sh", "-c", "rm x", "y"}, []string{`/bin/sh -c "rm x" y`, "rm x [sh -c]"}, "wrapper"},
 		{"a zsh script", []string{"zsh", "-c", "rm =x"}, []string{`zsh -c "rm =x"`, "rm d:=x [zsh -c]"}, ""},
+		{"a script that moves", []string{"bash", "-lc", "cd src && ls"}, []string{`bash -lc "cd src && ls"`, "cd src [bash -c]", "ls [bash -c; dir=src]"}, ""},
 		{"a wrapper", []string{"env", "MODE=1", "python3", "-c", "print(1)"}, []string{"env MODE=1 python3 -c print(1)", "MODE:=1 python3 -c print(1) [env]"}, ""},
 		{"operators are words", []string{"echo", "a", "&&", "rm", ">", "x"}, []string{"echo a && rm > x"}, ""},
 		{"there is no shell that could move", []string{"cd", "/x"}, []string{"cd /x"}, ""},
