@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -212,6 +213,10 @@ func BenchmarkReferenceInput(b *testing.B) {
 func BenchmarkGoals(b *testing.B) {
 	if b.N > 1 {
 		b.Skip("one pass measures all rounds")
+	}
+	// As cmd/regent does, unless the user says otherwise.
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(400))
 	}
 	var rows []goal
 	rows = append(rows, goalServer(b)...)

@@ -72,6 +72,7 @@ func (p *Policy) query1(ctx context.Context, q oparego.PreparedEvalQuery, input 
 	options = append([]oparego.EvalOption{
 		oparego.EvalParsedInput(input),
 		oparego.EvalVirtualCache(cache),
+		oparego.EvalTransaction(p.txn),
 		oparego.EvalExternalCancel(cancel),
 		oparego.EvalMetrics(metrics.NoOp()),
 	}, options...)

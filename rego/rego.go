@@ -52,7 +52,9 @@ type Policy struct {
 	asked    map[string]bool
 	compiler *ast.Compiler
 	store    storage.Store
-	query    oparego.PreparedEvalQuery
+	// txn is the one read transaction of a store that never changes.
+	txn   storage.Transaction
+	query oparego.PreparedEvalQuery
 }
 
 // File is one file that a layer holds, as the loader saw it.
@@ -170,6 +172,9 @@ func Load(ctx context.Context, src Source) (*Policy, error) {
 		return nil, err
 	}
 	p.store = newStore(a.data)
+	if p.txn, err = p.store.NewTransaction(ctx); err != nil {
+		return nil, fmt.Errorf("open the data: %w", err)
+	}
 	if p.query, err = p.prepare(ctx, "x = data.regent.route"); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -381,4 +382,23 @@ func TestPermissionsThatAmountToNothingAreAskedAbout(t *testing.T) {
 			t.Errorf("%s: route %s, effects %v, failure %+v", text, got.Route, got.Effects, got.Failure)
 		}
 	}
+}
+
+func TestOnePolicyRulesForManyAtOnce(t *testing.T) {
+	p := load(t, workspace(t, map[string]string{"policies/git.rego": forcePush}))
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for range 20 {
+				text, want := "git push --force", approval.RouteDeny
+				if i%2 == 0 {
+					text, want = "git push", approval.RouteAsk
+				}
+				if got := p.Rule(t.Context(), command(text)); got.Route != want || got.Failure != nil {
+					t.Errorf("%s: route %s, failure %v", text, got.Route, got.Failure)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
