@@ -96,8 +96,11 @@ type PermissionFacts struct {
 // written to; Mentions are named by a command in any other way, which counts
 // unless that command certainly only reads.
 type GuardFacts struct {
-	// Touched is true when there are any.
-	Touched  bool      `json:"touched"`
+	// Touched is true when there is anything in the rest.
+	Touched bool `json:"touched"`
+	// Limit says which limit was reached in reading the call: what lies past it
+	// may be anything.
+	Limit    string    `json:"limit,omitempty"`
 	Writes   []string  `json:"writes"`
 	Mentions []Mention `json:"mentions"`
 }
@@ -171,6 +174,11 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 	out.Permissions = permissionFacts(r.Permissions, place)
 	out.More = r.Permissions != nil || r.Escalated || call.Escalated
 	out.Guard = f.protected.guard(out.Paths.Write, out.Command.Nodes, place)
+	for _, p := range out.Command.Problems {
+		if p.Kind == "limit" {
+			out.Guard.Touched, out.Guard.Limit = true, p.Message
+		}
+	}
 	return out
 }
 

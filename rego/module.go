@@ -214,35 +214,23 @@ var (
 	libPaths    = ast.MustParseRef("data.regent.lib.paths")
 )
 
-// guard puts `"git" in input.facts.programs` before a body that looks for the
-// uses of git with the helper library: OPA's rule index cannot look into a
-// function, but it can exclude a rule by this test without evaluating it.
+// guard puts `"git" in input.facts.programs` before a body that can only hold
+// where git is used: OPA's rule index cannot look into a function, but it can
+// exclude a rule by this test without evaluating it. A body that counts the uses,
+// compares them or hands them on may hold where there are none, and stays as it is.
 func (m *module) guard(r *ast.Rule) []string {
 	var programs []string
 	for _, e := range r.Body {
 		if e.Negated || len(e.With) > 0 {
 			continue
 		}
-		visitor := ast.NewGenericVisitor(func(x any) bool {
-			switch x := x.(type) {
-			case *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension, *ast.Every:
-				// What is inside need not hold for the body to hold.
-				return true
-			case *ast.Expr:
-				if operator := x.OperatorTerm(); operator != nil {
-					programs = m.appendProgram(programs, operator, x.Operands())
-				}
-			case ast.Call:
-				programs = m.appendProgram(programs, x[0], x[1:])
-			}
-			return false
-		})
-		visitor.Walk(e)
+		if program := m.needs(e); program != "" && !slices.Contains(programs, program) {
+			programs = append(programs, program)
+		}
 	}
 	for _, p := range programs {
 		e := ast.Member.Expr(ast.StringTerm(p), programsRef.Copy())
 		e.Location = r.Body[0].Location
-		e.Index = 0
 		ast.WalkTerms(e, func(t *ast.Term) bool {
 			t.Location = r.Body[0].Location
 			return false
@@ -255,16 +243,63 @@ func (m *module) guard(r *ast.Rule) []string {
 	return programs
 }
 
-func (m *module) appendProgram(programs []string, operator *ast.Term, args []*ast.Term) []string {
-	name := m.libraryCall(libCommand, operator)
-	if len(args) == 0 || (name != "invocations" && name != "runs" && name != "subcommand") {
-		return programs
+// needs is the program without whose use the condition cannot hold, in one of
+// these forms; empty for any other condition:
+//
+//	some use in command.invocations("git")
+//	use := command.invocations("git")[_]
+//	command.runs("git")
+func (m *module) needs(e *ast.Expr) string {
+	if decl, ok := e.Terms.(*ast.SomeDecl); ok {
+		for _, symbol := range decl.Symbols {
+			if member, ok := symbol.Value.(ast.Call); ok {
+				return m.uses(member[len(member)-1])
+			}
+		}
+		return ""
 	}
-	program, ok := args[0].Value.(ast.String)
-	if !ok || slices.Contains(programs, string(program)) {
-		return programs
+	operator := e.OperatorTerm()
+	if operator == nil {
+		return ""
 	}
-	return append(programs, string(program))
+	operands := e.Operands()
+	if m.libraryCall(libCommand, operator) == "runs" {
+		return constant(operands)
+	}
+	if name := e.Operator().String(); name != ast.Assign.Name && name != ast.Equality.Name && name != ast.Equal.Name {
+		return ""
+	}
+	for _, t := range operands {
+		if ref, ok := t.Value.(ast.Ref); ok && len(ref) > 1 {
+			if program := m.uses(ref[0]); program != "" {
+				return program
+			}
+		}
+	}
+	return ""
+}
+
+// uses is the program whose uses the term lists.
+func (m *module) uses(t *ast.Term) string {
+	call, ok := t.Value.(ast.Call)
+	if !ok {
+		return ""
+	}
+	switch m.libraryCall(libCommand, call[0]) {
+	case "invocations", "subcommand":
+		return constant(call[1:])
+	default:
+		return ""
+	}
+}
+
+// constant is the first argument, where it is text.
+func constant(args []*ast.Term) string {
+	if len(args) == 0 {
+		return ""
+	}
+	s, _ := args[0].Value.(ast.String)
+	return string(s)
 }
 
 // lighten takes the request out of a call such as paths.write_targets(input.request).

@@ -210,6 +210,7 @@ func (f *Facts) native(asked map[string]bool) native {
 	permissions.text("problem", f.Permissions.Problem)
 
 	guard := native{"touched": f.Guard.Touched}
+	guard.text("limit", f.Guard.Limit)
 	guard.list("writes", f.Guard.Writes)
 	guard["mentions"] = orEmpty(f.Guard.Mentions)
 

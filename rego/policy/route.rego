@@ -50,7 +50,7 @@ _decision := {"route": "deny", "reasons": [r | some r in guards.refusals]} if {
 			_message(m.value)
 		}
 	}
-} else := {"route": "ask", "reasons": ["a rule allows with a value that is neither a message nor an object with one"]} if {
+} else := {"route": "ask", "reasons": ["a rule allows with a value that is no message and has none"]} if {
 	# An allow that does not say what it allows is not an explicit allow.
 	layers.rules.allow != layers.silence.allow
 } else := {"route": "skip", "reasons": [call.skip]} if {
@@ -101,7 +101,7 @@ _default := {"route": "ask", "reasons": ["permissions.mode is manual"]} if {
 	input.request.harness.name
 	data.regent.settings.harness_mode == "auto_allow"
 	_known
-} else := {"route": "ask", "reasons": ["permissions.harness_mode is auto_allow, but this request is of no kind that it covers"]} if {
+} else := {"route": "ask", "reasons": ["permissions.harness_mode is auto_allow, but does not cover this"]} if {
 	input.request.harness.name
 	data.regent.settings.harness_mode == "auto_allow"
 } else := {"route": "ask", "reasons": ["no mode settles this request"]}

@@ -42,6 +42,11 @@ questions contains sprintf("this may write to %s, which Regent's own decisions d
 	call.nodes[m.node].effects != ["read"]
 }
 
+# What is too long to be read as a whole may hide what a rule denies.
+questions contains sprintf("the command was not read to its end: %s", [input.facts.guard.limit]) if {
+	input.facts.guard.limit
+}
+
 # What the request would open cannot be told.
 questions contains sprintf("the requested permissions cannot be understood: %s", [input.facts.permissions.problem]) if {
 	input.facts.permissions.problem
