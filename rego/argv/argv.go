@@ -96,6 +96,10 @@ const (
 	PathInput   = "input"
 )
 
+// KindSubstitution is the kind of a value that is what one command prints, $(...),
+// and nothing else. The facts list that command.
+const KindSubstitution = "substitution"
+
 // The values of Node.Standing.
 const (
 	StandingUnlisted = "unlisted"
@@ -107,7 +111,8 @@ const (
 type Assign struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// Kind is the kind of the value's word, empty for a literal one.
+	// Kind is the kind of the value's word, empty for a literal one, or
+	// KindSubstitution.
 	Kind   string `json:"kind,omitempty"`
 	Append bool   `json:"append,omitempty"`
 	// Bare is true for an assignment without a command, which lasts.

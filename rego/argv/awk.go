@@ -82,7 +82,8 @@ func (s *awkScanner) token() {
 	case isAwkLetter(c):
 		s.identifier()
 	case isDigit(c) || c == '.':
-		for s.at < len(s.text) && (isAwkLetter(s.text[s.at]) || isDigit(s.text[s.at]) || s.text[s.at] == '.') {
+		// A letter starts a name of its own, as in 1system("x").
+		for s.at < len(s.text) && (isDigit(s.text[s.at]) || s.text[s.at] == '.') {
 			s.at++
 		}
 		s.last = awkOperand

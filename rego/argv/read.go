@@ -124,10 +124,17 @@ func (s *scanner) assigns() {
 	}
 }
 
-// wordKind is the kind of a word for JSON: empty for a literal one.
+// wordKind is the kind of a word for JSON: empty for a literal one. A value that is
+// just what one command prints is told apart, since the facts list that command.
 func wordKind(w shell.Word) string {
-	if w.Kind == shell.Literal {
+	switch w.Kind {
+	case shell.Literal:
 		return ""
+	case shell.Dynamic:
+		if isSubstitution(w.Value, "$(") {
+			return KindSubstitution
+		}
+	default:
 	}
 	return string(w.Kind)
 }
@@ -194,8 +201,24 @@ func pathOf(w shell.Word) Path {
 		}
 	default:
 		p.Kind = PathUnknown
+		if isHome(w) {
+			p.Word, p.Kind = "~"+strings.TrimPrefix(strings.TrimPrefix(w.Value, "$HOME"), "${HOME}"), PathHome
+		}
 	}
 	return p
+}
+
+// isHome is true for $HOME and paths below it. An assignment to HOME is a reason
+// of its own not to be certain.
+func isHome(w shell.Word) bool {
+	if w.Kind != shell.Parameter {
+		return false
+	}
+	rest, ok := strings.CutPrefix(w.Value, "$HOME")
+	if !ok {
+		rest, ok = strings.CutPrefix(w.Value, "${HOME}")
+	}
+	return ok && (rest == "" || rest[0] == '/') && !strings.ContainsAny(rest, "$`*?[")
 }
 
 func (s *scanner) program() {
@@ -595,6 +618,9 @@ func (s *scanner) judge(o *operand, pattern []operand, w shell.Word, ended bool)
 		}
 		isText := o.kind == kindText || o.kind == kindNumber || o.kind == kindReader && spec.openScript
 		// The value may start with a dash, or be several words.
+		if o.kind.isPath() && isHome(w) {
+			break
+		}
 		becomes := !ended && spec.style != styleWords && (!w.Quoted || w.Value == "" || w.Value[0] == '$' || w.Value[0] == '-')
 		switch {
 		case !isText,
@@ -614,8 +640,10 @@ func (s *scanner) judge(o *operand, pattern []operand, w shell.Word, ended bool)
 // isSubstituted is true for a word that is a process substitution and nothing
 // else: a pipe whose commands the facts list by themselves. Text with characters
 // that could begin or end something else is not looked into.
-func isSubstituted(w shell.Word) bool {
-	text, ok := strings.CutPrefix(w.Value, "<(")
+func isSubstituted(w shell.Word) bool { return isSubstitution(w.Value, "<(") }
+
+func isSubstitution(value, start string) bool {
+	text, ok := strings.CutPrefix(value, start)
 	if !ok {
 		return false
 	}
@@ -646,6 +674,11 @@ func mayRepeat(pattern []operand) bool {
 		repeated = repeated || o.count == any0 || o.count == any1
 	}
 	return repeated
+}
+
+// wordsDoNoHarm is true where more words than one, of any form, add nothing.
+func (s *scanner) wordsDoNoHarm(pattern []operand) bool {
+	return s.spec.harmless && s.spec.pathless && allText(pattern)
 }
 
 func allText(pattern []operand) bool {
@@ -965,7 +998,8 @@ func (s *scanner) optionValue(o *option, v param, w shell.Word) {
 			s.problem("pattern may match a file named like an option of " + s.spec.name + ": " + w.Value)
 		}
 	case shell.Parameter:
-		if v.kind != kindText && v.kind != kindNumber || !w.Quoted && !(s.spec.harmless && s.spec.pathless) {
+		isText := v.kind == kindText || v.kind == kindNumber
+		if !isText && !(v.kind.isPath() && isHome(w)) || isText && !w.Quoted && !s.wordsDoNoHarm(s.spec.operands) {
 			s.problem("value of " + o.name + " cannot be told: " + w.Value)
 		}
 	default:

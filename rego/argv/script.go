@@ -31,6 +31,7 @@ var readers = map[string]reader{
 	"date":      readDate,
 	"format":    readFormat,
 	"jq":        readJq,
+	"gitconfig": readGitConfig,
 	"refspec":   readRefspec,
 	"sed":       readSed,
 	"sysctl":    readSysctl,
@@ -45,6 +46,34 @@ func readDate(text string) finding {
 		return finding{words: []string{"format"}}
 	}
 	return finding{words: []string{"set"}}
+}
+
+// readGitConfig tells settings of git that only change looks, or switch off what
+// would start a program, from all others.
+func readGitConfig(text string) finding {
+	name, value, hasValue := strings.Cut(text, "=")
+	name = strings.ToLower(name)
+	cosmetic := false
+	switch {
+	case strings.HasPrefix(name, "color."), strings.HasPrefix(name, "advice."), strings.HasPrefix(name, "column."):
+		cosmetic = true
+	case name == "core.pager" || strings.HasPrefix(name, "pager."):
+		cosmetic = hasValue && (value == "cat" || value == "" || value == "false")
+	case name == "core.fsmonitor" || name == "log.showsignature" || name == "diff.external":
+		cosmetic = hasValue && (value == "" || value == "false" && name != "diff.external")
+	default:
+		switch name {
+		case "core.quotepath", "core.abbrev", "core.precomposeunicode", "log.date", "log.decorate", "log.abbrevcommit",
+			"diff.renames", "diff.renamelimit", "diff.noprefix", "diff.mnemonicprefix", "diff.algorithm", "diff.context",
+			"diff.colormoved", "diff.wordregex", "grep.linenumber", "status.relativepaths", "status.branch",
+			"status.showuntrackedfiles", "branch.sort", "tag.sort", "i18n.logoutputencoding":
+			cosmetic = true
+		}
+	}
+	if cosmetic {
+		return finding{words: []string{"cosmetic"}}
+	}
+	return finding{words: []string{"setting"}}
 }
 
 // readFormat finds what makes git check signatures.

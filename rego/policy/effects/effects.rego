@@ -165,7 +165,7 @@ _assigned(assign) := set() if {
 	_steers(assign.name)
 } else := set() if {
 	assign.bare
-	object.get(assign, "kind", "literal") in {"literal", "parameter", "glob"}
+	object.get(assign, "kind", "literal") in {"literal", "parameter", "glob", "substitution"}
 	not contains(assign.name, "[")
 } else := {"unknown"}
 
