@@ -229,7 +229,8 @@ func (m *module) guard(r *ast.Rule) []string {
 		}
 	}
 	for _, p := range programs {
-		e := ast.Member.Expr(ast.StringTerm(p), programsRef.Copy())
+		// A copy, because the operator's term is one for the whole process.
+		e := ast.Member.Expr(ast.StringTerm(p), programsRef).Copy()
 		e.Location = r.Body[0].Location
 		ast.WalkTerms(e, func(t *ast.Term) bool {
 			t.Location = r.Body[0].Location

@@ -72,7 +72,6 @@ type builtinSet struct {
 	modules  map[string]*ast.Module
 	commands *argv.Table
 	tools    *catalog.Catalog
-	data     map[string]any
 	sum      string
 }
 

@@ -46,7 +46,8 @@ func TestParseQuestions(t *testing.T) {
 			"a frame asks, others are passed over",
 			`{"id":1,"result":{"userAgent":"lab/0.171.0 (x)"}}` + "\n" + `{"method":"thread/started","params":{}}` + "\n" +
 				`{"method":"item/commandExecution/requestApproval","id":0,"params":{"command":"ls","cwd":"/w"}}`,
-			true, []string{"3"},
+			true,
+			[]string{"3"},
 		},
 		{"one frame on several lines", "{\n\"dir\": \"s2c\",\n\"frame\": {\"id\": 7, \"method\": \"x\", \"params\": {}}\n}", true, []string{"1"}},
 		{"requests among frames", ls + "\n" + `{"method":"thread/started"}`, true, []string{"1"}},

@@ -232,7 +232,8 @@ func (p *sedParser) pair(expression bool) bool {
 	if expression {
 		return p.delimited(d) && p.replacement(d)
 	}
-	return p.replacement(d) && p.replacement(d)
+	first := p.replacement(d)
+	return first && p.replacement(d)
 }
 
 func (p *sedParser) substitute() bool {

@@ -140,7 +140,8 @@ func TestInspect(t *testing.T) {
 		},
 		{
 			"no configuration at all is odd",
-			map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/": "", ".git/refs/": ""}, "",
+			map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/": "", ".git/refs/": ""},
+			"",
 			gitrepo.Report{Unknown: true, Reasons: []string{"/.git/config: no such file or directory"}, GitDir: "/.git"},
 		},
 		{
@@ -175,12 +176,14 @@ func TestInspect(t *testing.T) {
 		},
 		{
 			"an empty .git cannot be told",
-			map[string]string{".git/": ""}, "",
+			map[string]string{".git/": ""},
+			"",
 			gitrepo.Report{Unknown: true, Reasons: []string{"/.git is not a repository"}},
 		},
 		{
 			"a .git file that is no pointer cannot be told",
-			map[string]string{".git": "elsewhere"}, "",
+			map[string]string{".git": "elsewhere"},
+			"",
 			gitrepo.Report{Unknown: true, Reasons: []string{`/.git does not start with "gitdir: "`}},
 		},
 		{
@@ -211,7 +214,8 @@ func TestInspect(t *testing.T) {
 		},
 		{
 			"a folder that is missing cannot be told",
-			map[string]string{}, "gone",
+			map[string]string{},
+			"gone",
 			gitrepo.Report{Unknown: true, Reasons: []string{"folder cannot be read: /gone: no such file or directory"}},
 		},
 	}

@@ -65,7 +65,9 @@ func TestGitlinks(t *testing.T) {
 		hash int
 		want []string
 	}{
-		{"index-v2", 20, []string{"sub"}}, {"index-v3", 20, []string{"sub"}}, {"index-v4", 20, []string{"sub"}},
+		{"index-v2", 20, []string{"sub"}},
+		{"index-v3", 20, []string{"sub"}},
+		{"index-v4", 20, []string{"sub"}},
 		{"index-sha256", 32, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
