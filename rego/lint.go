@@ -83,6 +83,7 @@ func Lint(ctx context.Context, src Source) ([]Finding, error) {
 			findings = append(findings, m.lint(annotations)...)
 		}
 	}
+	findings = withoutFew(findings)
 	strict, err := lintStrict(src, layers)
 	if err != nil {
 		return nil, err
@@ -92,6 +93,25 @@ func Lint(ctx context.Context, src Source) ([]Finding, error) {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return findings, nil
+}
+
+// maxUnindexed is how many rules may be evaluated for every request before lint
+// speaks of it: each costs about a microsecond, so that a few do not matter.
+const maxUnindexed = 20
+
+// withoutFew drops the findings about the index while there are few of them.
+func withoutFew(findings []Finding) []Finding {
+	unindexed := func(f Finding) bool { return f.Check == CheckIndex }
+	n := 0
+	for _, f := range findings {
+		if unindexed(f) {
+			n++
+		}
+	}
+	if n > maxUnindexed {
+		return findings
+	}
+	return slices.DeleteFunc(findings, unindexed)
 }
 
 func loadFindings(e *LoadError) []Finding {

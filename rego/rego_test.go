@@ -3,6 +3,7 @@ package rego_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -353,10 +354,32 @@ deny   contains "long" if count(input.facts.command.nodes) > 100
 	}
 	want := map[string]int{
 		rego.CheckAllow: 1, rego.CheckAbsence: 1, rego.CheckFormat: 1, rego.CheckStrict: 1,
-		rego.CheckIgnored: 1, rego.CheckIndex: 2, rego.CheckMetadata: 6,
+		rego.CheckIgnored: 1, rego.CheckMetadata: 6,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%v", diff, findings)
+	}
+}
+
+func TestLintSpeaksOfTheIndexWhenManyRulesMissIt(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(strings.TrimSuffix(forcePush, "\n"))
+	for i := range 30 {
+		fmt.Fprintf(&b, "\n\nask contains \"many %d\" if count(input.facts.command.nodes) > %d", i, i)
+	}
+	b.WriteString("\n")
+	findings, err := rego.Lint(t.Context(), workspace(t, map[string]string{"git.rego": b.String()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range findings {
+		if f.Check == rego.CheckIndex {
+			n++
+		}
+	}
+	if n != 30 {
+		t.Errorf("%d findings about the index, want one for each of the 30 rules and none for the one with a program", n)
 	}
 }
 
