@@ -7,5 +7,6 @@ import "embed"
 
 // FS holds the built-in Rego and the tables.
 //
-//go:embed *.rego call effects guards lib tools world catalog
+//go:embed *.rego call/*.rego effects/*.rego guards/*.rego lib/*/*.rego tools/*.rego world/*.rego
+//go:embed catalog/commands/*.yaml catalog/tools/*.yaml
 var FS embed.FS
