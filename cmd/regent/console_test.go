@@ -174,14 +174,26 @@ func TestExamplesOfHelp(t *testing.T) {
 
 const page = "../../docs/cli.md"
 
+// pages are those with consoles.
+var pages = []string{page, "../../README.md", "../../docs/effects.md", "../../docs/profiles.md"}
+
 // fence is a block of code: its language, the file that it is where it names
 // one, and its text.
 var fence = regexp.MustCompile("(?s)```([a-z]+)(?: ([^\n]+))?\n(.*?)```")
 
-// TestPageShowsRealOutput runs the page about the command line from top to
-// bottom, in one project: it writes the files that blocks name, and runs what
-// was typed into consoles.
-func TestPageShowsRealOutput(t *testing.T) {
+// TestPagesShowRealOutput runs each page from top to bottom, in one project: it
+// writes the files that blocks name, and runs what was typed into consoles.
+func TestPagesShowRealOutput(t *testing.T) {
+	for _, page := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			showsRealOutput(t, page)
+		})
+	}
+}
+
+func showsRealOutput(t *testing.T, page string) {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
