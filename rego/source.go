@@ -110,7 +110,7 @@ func (l Layer) read() (*contents, error) {
 		}
 		info, err := os.Stat(absolute)
 		if err != nil {
-			return nil, &LoadError{Problems: []Problem{{File: l.shown(absolute), Message: plainPathError(err), Hint: "policy.paths names it; create it or take it out"}}}
+			return nil, &LoadError{Problems: []Problem{{File: l.Shown(absolute), Message: plainPathError(err), Hint: "policy.paths names it; create it or take it out"}}}
 		}
 		c.paths = append(c.paths, absolute)
 		switch {
@@ -128,7 +128,9 @@ func (l Layer) read() (*contents, error) {
 	return c, nil
 }
 
-func (l Layer) shown(absolute string) string {
+// Shown is how a file is named to people: relative to the layer's folder where it
+// stands below it, and whole elsewhere.
+func (l Layer) Shown(absolute string) string {
 	if l.Dir == "" {
 		return absolute
 	}
@@ -158,52 +160,77 @@ func isBundle(p string) bool {
 	return strings.HasSuffix(p, ".tar.gz") || strings.HasSuffix(p, ".tgz")
 }
 
+// IsCaseFile reports whether a file holds decision cases by its name: it ends in
+// _cases.yaml, or is a YAML file in a folder named cases.
+func IsCaseFile(p string) bool {
+	base := filepath.Base(p)
+	stem, ok := strings.CutSuffix(base, ".yaml")
+	if !ok {
+		stem, ok = strings.CutSuffix(base, ".yml")
+	}
+	// data.yaml is data wherever it stands.
+	return ok && stem != "data" && (strings.HasSuffix(stem, "_cases") || filepath.Base(filepath.Dir(p)) == "cases")
+}
+
 // readFolder walks a folder. Symbolic links inside it are followed for files
 // (a mounted ConfigMap is made of them) but not for folders, so that a link
 // cannot lead the walk round in circles; the hidden folder that such a mount
 // keeps its versions in is skipped with every other hidden name.
 func (c *contents) readFolder(root string) error {
-	resolved, err := filepath.EvalSymlinks(root)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", root, err)
-	}
-	return filepath.WalkDir(resolved, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return &LoadError{Problems: []Problem{{File: c.layer.shown(p), Message: plainPathError(err)}}}
-		}
-		if p != resolved && strings.HasPrefix(d.Name(), ".") {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if d.IsDir() {
-			return nil
-		}
-		relative, err := filepath.Rel(resolved, p)
-		if err != nil {
-			return err
-		}
+	err := Walk(root, func(p, relative string) error {
 		info, err := os.Stat(p)
 		if err != nil {
-			return &LoadError{Problems: []Problem{{File: c.layer.shown(p), Message: plainPathError(err)}}}
+			return &LoadError{Problems: []Problem{{File: c.layer.Shown(p), Message: plainPathError(err)}}}
 		}
 		if info.IsDir() {
-			c.ignored = append(c.ignored, ignored{c.layer.shown(p), "a symbolic link to a folder is not followed"})
+			c.ignored = append(c.ignored, ignored{c.layer.Shown(p), "a symbolic link to a folder is not followed"})
 			return nil
 		}
 		var mount []string
 		if dir := filepath.ToSlash(filepath.Dir(relative)); dir != "." {
 			mount = strings.Split(dir, "/")
 		}
-		return c.readFile(filepath.Join(root, relative), mount, false)
+		return c.readFile(p, mount, false)
+	})
+	if _, ok := errors.AsType[*LoadError](err); err != nil && !ok {
+		return &LoadError{Problems: []Problem{{File: c.layer.Shown(root), Message: plainPathError(err)}}}
+	}
+	return err
+}
+
+// Walk visits what is no folder below root, in a fixed order: p is its path
+// below root, relative the part after root. Hidden names are passed over. Root may
+// be a link to a folder; links below it are visited and not followed. It ends with
+// the first error.
+func Walk(root string, visit func(p, relative string) error) error {
+	resolved, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(resolved, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case p != resolved && strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return nil
+		}
+		relative, err := filepath.Rel(resolved, p)
+		if err != nil {
+			return err
+		}
+		return visit(filepath.Join(root, relative), relative)
 	})
 }
 
 // readFile adds one file. Named files must be of a kind that counts; the others
 // in a folder are listed as ignored.
 func (c *contents) readFile(p string, mount []string, named bool) error {
-	name := c.layer.shown(p)
+	name := c.layer.Shown(p)
 	base := filepath.Base(p)
 	var into *[]file
 	switch {
@@ -216,8 +243,15 @@ func (c *contents) readFile(p string, mount []string, named bool) error {
 	case named:
 		return &LoadError{Problems: []Problem{{File: name, Message: "not a policy file", Hint: "policies are .rego files, data files are named data.json or data.yaml, bundles end in .tar.gz"}}}
 	default:
-		c.ignored = append(c.ignored, ignored{name, "neither .rego nor data.json or data.yaml"})
+		reason := "neither .rego nor data.json or data.yaml"
+		if IsCaseFile(p) {
+			reason = "decision cases, which regent test runs"
+		}
+		c.ignored = append(c.ignored, ignored{name, reason})
 		return nil
+	}
+	if err := c.layer.keepsIn(p); err != nil {
+		return &LoadError{Problems: []Problem{{File: name, Message: err.Error(), Hint: "a workspace that is not trusted may only hold its own files"}}}
 	}
 	data, err := readLimited(p)
 	if err != nil {
@@ -227,6 +261,27 @@ func (c *contents) readFile(p string, mount []string, named bool) error {
 		return &LoadError{Problems: []Problem{{File: name, Message: fmt.Sprintf("the %s layer has more than %d files", c.layer.Name, maxLayerFiles)}}}
 	}
 	*into = append(*into, file{name: name, path: p, mount: mount, data: data})
+	return nil
+}
+
+// keepsIn refuses a file of an untrusted layer that a link leads out of the
+// layer's folder: a workspace that somebody else made must not turn the user's
+// own files into data for its rules.
+func (l Layer) keepsIn(p string) error {
+	if !l.Untrusted || l.Dir == "" {
+		return nil
+	}
+	root, err := filepath.EvalSymlinks(l.Dir)
+	if err != nil {
+		return errors.New(plainPathError(err))
+	}
+	target, err := filepath.EvalSymlinks(p)
+	if err != nil {
+		return errors.New(plainPathError(err))
+	}
+	if !below(target, root) {
+		return fmt.Errorf("it is a link to %s, outside the workspace", target)
+	}
 	return nil
 }
 
@@ -257,7 +312,7 @@ func readLimited(p string) ([]byte, error) {
 // readBundle adds the files of an OPA bundle. A bundle's manifest must keep to
 // the layer's root, so that one cannot reach into another layer.
 func (c *contents) readBundle(p string) error {
-	name := c.layer.shown(p)
+	name := c.layer.Shown(p)
 	fault := func(format string, args ...any) error {
 		return &LoadError{Problems: []Problem{{File: name, Message: fmt.Sprintf(format, args...)}}}
 	}

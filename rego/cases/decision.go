@@ -84,7 +84,7 @@ func (r *run) caseFiles() ([]caseFile, error) {
 		}
 		// A file that is named by itself is taken at its word.
 		yaml := strings.HasSuffix(p, ".yaml") || strings.HasSuffix(p, ".yml")
-		if yaml && !isCaseFile(p) {
+		if yaml && !rego.IsCaseFile(p) {
 			files = append(files, caseFile{path: p, name: p, layer: r.ownLayer()})
 			r.found = append(r.found, p)
 		}

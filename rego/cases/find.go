@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/regent-policy/regent/rego"
 )
@@ -31,7 +30,7 @@ func find(layers []rego.Layer) ([]caseFile, error) {
 		add := func(p string) {
 			if !seen[p] {
 				seen[p] = true
-				files = append(files, caseFile{path: p, name: shownName(l.Dir, p), layer: l.Name})
+				files = append(files, caseFile{path: p, name: l.Shown(p), layer: l.Name})
 			}
 		}
 		roots := slices.Clone(l.Paths)
@@ -56,33 +55,11 @@ func find(layers []rego.Layer) ([]caseFile, error) {
 	return files, nil
 }
 
-// walk visits the case files at or below root in a fixed order. Hidden names are
-// passed over, as the engine does.
+// walk visits the case files at or below root.
 func walk(root string, visit func(string)) error {
-	// A policy folder may be a link itself; those below it are not followed.
-	resolved, err := filepath.EvalSymlinks(root)
-	if err != nil {
-		return fmt.Errorf("look for cases: %w", err)
-	}
-	err = filepath.WalkDir(resolved, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if p != resolved && strings.HasPrefix(d.Name(), ".") {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if d.IsDir() {
-			return nil
-		}
-		relative, err := filepath.Rel(resolved, p)
-		if err != nil {
-			return err
-		}
-		if as := filepath.Join(root, relative); isCaseFile(as) {
-			visit(as)
+	err := rego.Walk(root, func(p, _ string) error {
+		if rego.IsCaseFile(p) {
+			visit(p)
 		}
 		return nil
 	})
@@ -90,33 +67,6 @@ func walk(root string, visit func(string)) error {
 		return fmt.Errorf("look for cases: %w", err)
 	}
 	return nil
-}
-
-func isCaseFile(p string) bool {
-	base := filepath.Base(p)
-	stem, ok := strings.CutSuffix(base, ".yaml")
-	if !ok {
-		stem, ok = strings.CutSuffix(base, ".yml")
-	}
-	// data.yaml is data wherever it stands.
-	return ok && stem != "data" && (strings.HasSuffix(stem, "_cases") || filepath.Base(filepath.Dir(p)) == "cases")
-}
-
-// shownName is how a file is named to people: relative to its layer's folder
-// where it stands below it.
-func shownName(dir, p string) string {
-	if dir == "" {
-		return p
-	}
-	absolute, err := filepath.Abs(dir)
-	if err != nil {
-		return p
-	}
-	relative, err := filepath.Rel(absolute, p)
-	if err != nil || relative == ".." || strings.HasPrefix(relative, "../") {
-		return p
-	}
-	return relative
 }
 
 func readLimited(p string) ([]byte, error) {
