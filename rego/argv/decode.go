@@ -296,7 +296,7 @@ func (d *decoder) simple(n *yaml.Node, parent *spec, into map[string]*spec) {
 func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	var options, operands, opened, probes, reaches, script, commands, simple, effects *yaml.Node
 	var inherit bool
-	marked := map[marks]*yaml.Node{}
+	var marked []markedOptions
 	d.mapping(n, func(key, value *yaml.Node) {
 		switch key.Value {
 		case "names":
@@ -315,7 +315,7 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 		case "opened":
 			opened = value
 		case "supplants", "recursive", "rewrites", "closes", "feeds", "unfeeds", "lists":
-			marked[markNames[key.Value]] = value
+			marked = append(marked, markedOptions{markNames[key.Value], value})
 		case "here":
 			switch value.Value {
 			case "always":
@@ -388,8 +388,8 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	if opened != nil {
 		s.opened = d.operands(opened, s)
 	}
-	for m, list := range marked {
-		d.mark(list, s, m)
+	for _, m := range marked {
+		d.mark(m.list, s, m.mark)
 	}
 	if probes != nil {
 		d.probes(probes, s)
@@ -432,6 +432,12 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 	if simple != nil {
 		d.simple(simple, s, s.subs)
 	}
+}
+
+// markedOptions are the options that get a mark.
+type markedOptions struct {
+	mark marks
+	list *yaml.Node
 }
 
 var markNames = map[string]marks{

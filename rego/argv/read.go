@@ -518,7 +518,14 @@ func (s *scanner) finish() {
 func (s *scanner) settlePaths(pattern []operand) {
 	n := s.node
 	if len(s.paths) == 0 && (s.spec.here == hereAlways || s.spec.here == hereRecursive && s.marks&recursive != 0) {
-		s.paths = append(s.paths, pathUse{kindIn, Path{Word: "."}})
+		k := kindIn
+		for i := range pattern {
+			if pattern[i].kind.isPath() {
+				k = pattern[i].kind
+				break
+			}
+		}
+		s.paths = append(s.paths, pathUse{k, Path{Word: "."}})
 	}
 	relative := false
 	for _, u := range s.paths {
@@ -710,7 +717,7 @@ func (s *scanner) command(k kind, w shell.Word) {
 // globKeeps is true where no file name that pattern matches can do harm as an
 // option of the program.
 func (s *scanner) globKeeps(pattern string) bool {
-	if s.spec.harmless {
+	if s.spec.harmless || pattern == "" {
 		return true
 	}
 	switch pattern[0] {

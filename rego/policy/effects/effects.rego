@@ -44,7 +44,7 @@ whole := _found if {
 _found contains effect if {
 	input.facts.command.summary.uses[0]
 	some use in input.facts.command.summary.uses
-	some effect in table[use].effects
+	some effect in _listed(use)
 }
 
 _found contains "read" if input.facts.command.summary.reads == true
