@@ -46,7 +46,7 @@ func TestShellsRunNothingThatIsNotListed(t *testing.T) {
 			certain := 0
 			check := func(script string) {
 				facts := shell.Parse(tc.dialect, script)
-				if len(facts.Problems) > 0 {
+				if len(facts.Problems) > 0 || unclear(facts, script) {
 					return
 				}
 				for _, call := range run.calls(t, script) {
@@ -72,6 +72,19 @@ func TestShellsRunNothingThatIsNotListed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unclear reports whether the log of script cannot be read: a word ends a record,
+// or is written in two pieces while another shell writes too.
+func unclear(f shell.Facts, script string) bool {
+	for _, c := range f.Commands {
+		for _, w := range c.Words {
+			if strings.Contains(w.Value, "\x01") || strings.Contains(w.Value, "\n") && strings.ContainsAny(script, "|&") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // runner starts a shell on scripts and reads what its functions logged.
@@ -197,6 +210,15 @@ func mutate(r *rand.Rand, scripts []string) string {
 // scripts call a, b and c in every form that the shells have in common, and in
 // forms of which they make different things.
 var scripts = []string{
+	"time -- a", "time -p -- a", "time ! a", "! time a", "time -- a | b", "time { a; }", "time (a; b)", "if ! a; then b; fi", "while ! a; do b; done", "{ a;}", "for x do a; done", "for x in; do a; done; b",
+	"x=y >&2 a", ">&2 x=y a b", "x=y eval 'a'", "x=y z=w", "a <<\"E F\"\n$(b)\nE F\nc", "a <<E-F\n$(b)\nE-F\nc", "a <<$x\n$(b)\n$x\nc", "a <<\\E\n$(b)\nE\nc", "a <<''\n$(b)\n\nc", "a <<E\nE \n $(b)\nE\nc", "(a <<E)\n$(b)\nE\nc", "{ a <<E; b; }\nx\nE\nc",
+	"a `b <<E\nx\nE\n` c", "a <<E && b\nx\nE", "a <<E || b <<F\nx\nE\ny\nF", "a <<E \\\n b\nx\nE", "for ((;;)) { a; break; }", "( (a) )", "((a) )", "( (a); b)", "[[ a &&\n b ]] && a", "a < <(b)", "a > >(b)", "a 3< <(b) <&3", "a ${x%%+(y)} b", "a ${x:?$(b)}; c", "a ${x+$(b)} c",
+	"function f { a; } 2>&1; f", "function f() { a; }; f", "function f() (a); f b", "! ! a", "declare -A x=([y]=z [$(a)]=b); c", "f() { local x=$(a) y=(b $(c)); }; f", "export -n x; a", "'a' x", "\"a\" x", "\\a x", "a'' x", "$'a' x", "{a,b} x", "a{,} x", "if a; then b; fi | c", "while a; do b; break; done | c", "case x in x) a;; esac | c", "for i in 1; do a; done && c", "{ a; } && b || { c; }",
+	"a\\\n&& b", "a | \\\n b", "a &&\\\nb", "a; \\\nb", "a \\\n\\\n b", "if a\\\nthen b; fi", "a \"b\\\nc\"", "a 'b\\\nc'", "a \"$(b\\\n c)\"", "a ${x\\\n:-b}", "a $x\\\ny", "a '' \"\" $'' b", "a \"\"'' x", "a x\"\"y", "a [[ b ]]", "a { b }", "a if then fi", "a do done", "a ! b", "a time b", "a in b", "case in in in) a;; esac", "for in in x; do a $in; done", "a case x in esac",
+	"a 1>&2", "a 1 >&2", "a x1>&2", "a {x}>&2", "a -1 >&2", "a 2>&1 3>&1 4>&-", "a>&2", "a>&2b", "a|b|c", "a&&b||c;a", "(a)|(b)", "(a)&&(b)", "{ a; }|{ b; }", "a&b&c", "a;b;c;", ";a", "&& a", "a &&", "a |", "a;;", "()", "( )", "{ }", "{ ; }", "if", "fi", "a fi", "}", "a }", "a )", "a ]]", "a esac", "do a", "a; do b", "then a",
+	"x=${y:-$(a)}; b", "x=\"$(a)\" b", "x='$(a)' b", "x=`a`$(b) c", "x[0]=a; b", "x[a]=b c", "x=(a) b", "x=()", "x+=(a $(b)); c", "a x=(b)", "a x[1]=b", "a =b", "=a b", "a= b", "a=\\\n b",
+	"a # b # c\nc", "a #\nb", "#\na", "a;#b\nc", "a&#b\nc", "a|#b\nc", "(#b\na)", "{ #b\na; }", "a $(#b\nc)", "a `#b`", "a ${x#b}#c", "a \"#b\"", "a '#b' #c", "a b#c", "a $#", "a ${#}", "a ${#x} #b", "if a #b\nthen c; fi", "case x in #a\nx) b;; #c\nesac", "for i in a #b\ndo c; done", "a && #b\nc", "x=(a #b\nc); b", "a \\#b", "[[ a ]] #b\nc",
+	"!(a)", "!(a; b)", "if !(a); then b; fi", "a && !(b) | c", "! (a)", "! { a; }", "!a", "@(a)", "!(a)b", "a; !(b x) && c",
 	"a x; b y", "a && b || c", "a | b |& c", "a & b", "a # x \\\nb", "a 'x y' \"z $x\"", "a $(b x)", "a `b x`", "a \"$(b \"$(c)\")\"",
 	"a \"`b \\\"x\\\"`\"", "a `b \\`c\\``", "a ${x:-$(b)}", "a \"${x:-$(b)}\"", "a \"${x:-'$(b)'}\"", "a ${x:-'$(b)'}",
 	"a ${x:-\"$(b)\"}", "a <<E\nx $(b)\nE\nc", "a <<'E'\nx $(b)\nE\nc", "a <<-E\n\tx `b`\n\tE\nc", "a <<E | b\nx\nE",

@@ -135,11 +135,13 @@ func TestDoubtfulForms(t *testing.T) {
 		{"nor in a heredoc", "a <<E\n${x:-'$(b)'}\nE", []string{"a <<none:E [stdin=heredoc]"}, "construct"},
 		{"nor in arithmetic", "a $(( '$(b)' ))", []string{`a d:"$(( '$(b)' ))"`}, "construct"},
 		{"double parentheses may be commands", "((a)|(b)); x=1", []string{"a [unparsed; dir?]", "b [unparsed; dir?]", "x:=1 [unparsed; dir?]"}, "syntax"},
+		{"an extended glob that may be a subshell", "!(rm -rf x; b) | c", []string{"rm -rf x [pipe,subshell]", "b [pipe,subshell]", `d:"!(rm -rf x; b)" [pipe]`, "c [pipe; stdin=pipe]"}, "construct"},
 		{"an extended glob with more than a pattern", "a @(x|$(b))", []string{"a d:@(x|$(b))"}, "construct"},
 		{"a # that touches a quote is no comment", "a $(b 'x'# ; c\n)", []string{`a d:"$(b 'x'\\# ; c\n)"`, "b x# [substitution]", "c [substitution]"}, "construct"},
 		{"nor is one that touches a substitution", "a $(b $((1))# ; c\n)", []string{`a d:"$(b $((1))\\# ; c\n)"`, "b d:$((1))# [substitution]", "c [substitution]"}, "construct"},
 		{"an operator cut by the end of a line", "a \"$\\\n(b)\"", []string{"a $(b)"}, "construct"},
 		{"a heredoc that ends where lines are joined", "a <<E\nE\\\n\nb\nE", []string{"a <<none:E [stdin=heredoc]"}, "construct"},
+		{"a heredoc that ends at an empty line", "a <<''\n$(b)\n\nc", []string{`a <<none:"" [stdin=heredoc]`, "c"}, "construct"},
 		{"a heredoc with lines that go on", "a <<E\nx \\\ny\nE", []string{"a <<none:E [stdin=heredoc]"}, ""},
 		{"a carriage return", "a\r\nb", []string{"a", "b"}, "construct"},
 		{"a NUL byte", "a\x00b", []string{"ab"}, "construct"},
@@ -147,6 +149,7 @@ func TestDoubtfulForms(t *testing.T) {
 		{"a heredoc and a semicolon in one substitution", "x=$(a <<E\nE\nb; c)", []string{`x:=d:"$(a <<E\nE\nb; c)"`, "a <<none:E [substitution; stdin=heredoc]", "b [substitution]", "c [substitution]"}, "construct"},
 		{"a message from a heredoc", "git commit -m \"$(cat <<'E'\nfix; a thing\nE\n)\"", []string{`git commit -m d:"$(cat <<'E'\nfix; a thing\nE\n)"`, "cat <<none:E [substitution; stdin=heredoc]"}, ""},
 		{"text that runs a command where arithmetic reads it", "x='a[$(b)]'; (( x )); [ 'a[$(b)]' -eq 1 ]; for y in 'a[`b`]'; do ((y)); done", []string{`x:=d:"a[$(b)]"`, "(( P:x", `"[" d:"a[$(b)]" -eq 1 "]"`, "(( P:y [loop]"}, "construct"},
+		{"a prefix that is no program", "time -- a | b", []string{"a [pipe]", "b [pipe; stdin=pipe]"}, "construct"},
 		{"an alias", "alias ls='rm x'; ls", []string{`alias "ls=rm x"`, "ls"}, "construct"},
 		{"asking for an alias", "alias ls", []string{"alias ls"}, ""},
 	})
@@ -164,6 +167,7 @@ func TestDoubtfulForms(t *testing.T) {
 		{"appending in sh", "x+=1 a", []string{"x+=1 a"}, "construct"},
 		{"coproc in sh", "coproc rm x", []string{"coproc rm x", "rm x [coproc]"}, "construct"},
 		{"double parentheses are commands in sh", "((a))", []string{"a [subshell,subshell]"}, ""},
+		{"time is grammar to some sh", "time ! a", []string{"time ! a", "a [time]"}, "construct"},
 		{"a descriptor of two digits", "a 12> f", []string{"a 12>write:f"}, "construct"},
 	})
 }

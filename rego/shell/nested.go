@@ -113,7 +113,12 @@ func (r *reader) heredoc(x *syntax.Redirect, sc scope, at *place) {
 	if x.Hdoc == nil {
 		return
 	}
-	if !quotedDelimiter(x.Word) {
+	if quotedDelimiter(x.Word) {
+		if end := r.word(x.Word.Parts, value).Value; !plain(end) {
+			// bash 5.2 loses the quotes of some in a substitution.
+			r.problemAt("construct", x, sc, "a heredoc with an odd delimiter")
+		}
+	} else {
 		// The shell joins lines before it looks for the end, and in quotes too.
 		if src := r.source(x.Hdoc); strings.Contains(src, "\\\n") {
 			end := strings.ReplaceAll(r.source(x.Word), "\\\n", "")

@@ -570,9 +570,21 @@ func descriptor(w Word) bool {
 // call lists a simple command and what stands inside its words.
 func (r *reader) call(s *syntax.Stmt, assigns []*syntax.Assign, args []*syntax.Word, sc scope, at *place) {
 	var words []Word
+	for len(args) > 1 && (args[0].Lit() == "--" || args[0].Lit() == "!") {
+		// What is left of time -- and time !, which are grammar to some shells.
+		r.problemAt("construct", args[0], sc, "a prefix that is no program")
+		args = args[1:]
+	}
 	if len(args) > 0 {
-		if l, ok := args[0].Parts[0].(*syntax.Lit); ok {
-			r.commandPosition(l, sc)
+		switch p := args[0].Parts[0].(type) {
+		case *syntax.Lit:
+			r.commandPosition(p, sc)
+		case *syntax.ExtGlob:
+			// Without extglob, which is off by default, !(a) is ! with a subshell.
+			r.problemAt("construct", p, sc, "an extended glob that may be a subshell")
+			in, apart := sc.in("subshell"), *at
+			in.at.line, in.at.col = r.lineCol(p.Pos(), sc)
+			r.scriptIn(r.dialect, p.Pattern.Value, in, &apart)
 		}
 		words = make([]Word, 0, len(args))
 		for _, a := range args {

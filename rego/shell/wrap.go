@@ -69,6 +69,10 @@ func (r *reader) builtin(name string, words []Word, sc scope, at *place) bool {
 
 // start lists an inner command and opens it in turn.
 func (r *reader) start(words []Word, assigns []Assign, sc scope, at *place) {
+	if len(words) > 1 && words[0].Kind == Literal && words[0].Value == "!" {
+		r.problem("construct", sc.at.line, sc.at.col, "a prefix that is no program")
+		words = words[1:]
+	}
 	if len(words) == 0 || r.tooDeep(sc) {
 		return
 	}

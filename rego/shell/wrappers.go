@@ -59,7 +59,7 @@ var wrappers = map[string]*wrapper{
 		quit: "--help --version", dash: true, assigns: true, folder: "-C --chdir", unclear: "-S --split-string",
 	},
 	"sudo": {
-		short: "ABbEHiknPSsNC:D:g:h:p:R:r:T:t:U:u:",
+		short: "ABbEHiknPSsNC:D:g:p:R:r:T:t:U:u:",
 		long:  "askpass bell background preserve-env[=] set-home login reset-timestamp non-interactive preserve-groups stdin shell no-update close-from= chdir= group= host= prompt= chroot= role= command-timeout= type= other-user= user=",
 		quit:  "-V --version --help -l --list -v --validate -K --remove-timestamp -e --edit", assigns: true, late: true,
 		folder: "-D --chdir", unclear: "-i --login -s --shell -R --chroot",
