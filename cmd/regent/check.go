@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -273,7 +274,11 @@ func toolCommand(r *approval.Request) string {
 	if r.Command != nil {
 		return commandText(r.Command)
 	}
-	return string(r.Tool.Arguments)
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, r.Tool.Arguments); err != nil {
+		return string(r.Tool.Arguments) // as it came; it is only shown
+	}
+	return compact.String()
 }
 
 func changesText(changes []approval.Change) string {
