@@ -167,7 +167,7 @@ func TestDoubtfulForms(t *testing.T) {
 		{"appending in sh", "x+=1 a", []string{"x+=1 a"}, "construct"},
 		{"coproc in sh", "coproc rm x", []string{"coproc rm x", "rm x [coproc]"}, "construct"},
 		{"double parentheses are commands in sh", "((a))", []string{"a [subshell,subshell]"}, ""},
-		{"time is grammar to some sh", "time ! a", []string{"time ! a", "a [time]"}, "construct"},
+		{"time is grammar to some sh", "time ! a; time x=1 b", []string{"time ! a", "a [time]", "time x=1 b", "x:=1 b [time]"}, "construct"},
 		{"a descriptor of two digits", "a 12> f", []string{"a 12>write:f"}, "construct"},
 	})
 }

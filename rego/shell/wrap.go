@@ -148,10 +148,15 @@ func (r *reader) wrapped(name string, w *wrapper, words []Word, sc scope, at *pl
 		rest = append(split, o.operands...)
 		split = nil
 		n := len(assigns)
-		for w.assigns && len(rest) > 0 {
+		// To some shells called sh, time is grammar, and so is what follows it.
+		grammar := name == "time" && !sc.argv
+		for (w.assigns || grammar) && len(rest) > 0 {
 			name, value, ok := strings.Cut(rest[0].Value, "=")
 			if !ok || name == "" {
 				break
+			}
+			if grammar {
+				r.problem("construct", sc.at.line, sc.at.col, "an assignment behind time")
 			}
 			if !whole(rest[0]) {
 				r.wrapperProblem(sc, "the arguments of %s cannot be told", words[0].Value)
