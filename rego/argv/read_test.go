@@ -269,6 +269,16 @@ func TestScripts(t *testing.T) {
 		{`sed 's/[/]/x/w out' f`, "sed", "brackets are read in more than one way"},
 		{"sed 'a\\\nw x' f", "sed", ""},
 		{"sed 'a\\\\\\\nw x' f", "sed", "inserted text is read in more than one way"},
+		{`sed '1~2d;$!{/a/I,+3p};\,x,q5' f`, "sed", ""},
+		{`sed -n '2,~4l 5; y/a\/b/cd/; t end; : end' f`, "sed", ""},
+		{`sed '\,x,e id' f`, "sed SCRIPT e", ""},
+		{`sed '1~2!e' f`, "sed SCRIPT e", ""},
+		{`sed '+xp' f`, "sed", "address is not understood"},
+		{`sed '1' f`, "sed", "command is missing"},
+		{"sed 's/a\nb/' f", "sed", "line ends inside an expression"},
+		{`sed 's' f`, "sed", "expression is not understood"},
+		{`sed 'w' f`, "sed", "file is missing"},
+		{`sed 's/[a\]]/x/' f`, "sed", "brackets are read in more than one way"},
 		{`sed 's/a' f`, "sed", "expression does not end"},
 		{`sed '1,p' f`, "sed", "address is not understood"},
 		{`sed 'pw x' f`, "sed", "goes on in an unknown way"},
@@ -278,6 +288,14 @@ func TestScripts(t *testing.T) {
 		{`awk 'BEGIN {1system("id")}'`, "awk SCRIPT system", ""},
 		{`awk '{print $1, /"/, "x" > "f"}' f`, "awk", ""},
 		{`awk 'if (1) /"/; print "x" > "f" #"' f`, "awk", "slash is read in more than one way"},
+		{"awk 'BEGIN {x = 1; # \" > |\n print x \\\n }'", "awk", ""},
+		{`awk '{print $1, $2 > "/dev/stderr"; y = $3 > 5}' f`, "awk", ""},
+		{`awk '{while ((getline line < "f") > 0) n++; x /= 2; print n++ , --x}'`, "awk", ""},
+		{`awk '/[[:alpha:]]|[]x]|[^]y]/ {if ($1 ~ /a\/b/) next}' f`, "awk", ""},
+		{`awk '{x++ /2/ 3}' f`, "awk", "slash is read in more than one way"},
+		{`awk '/a' f`, "awk", "expression does not end"},
+		{`awk '{print \x}' f`, "awk", "a backslash outside of text"},
+		{`awk '{print > f}' f`, "awk", ""},
 		{`awk '/[/]/' f`, "awk", "brackets are read in more than one way"},
 		{`awk '{getline x < f}' f`, "awk", "getline reads a file"},
 		{`awk 'BEGIN {ARGV[1] = "x"}' f`, "awk", "ARGV names files"},
@@ -289,6 +307,11 @@ func TestScripts(t *testing.T) {
 		{`git -c core.pager=less log`, "git SCRIPT setting", ""},
 		{`git -c color.ui=always log`, "git log", ""},
 		{`git log --format='%h %GK'`, "git log SCRIPT %G", ""},
+		{`git -c core.pager=cat log`, "git log", ""},
+		{`git -c core.fsmonitor=false status`, "git status", ""},
+		{`git -c core.fsmonitor status`, "git SCRIPT setting", ""},
+		{`[[ a == b ]]`, "[[", ""},
+		{`[[ 3 -gt 1 ]]`, "[[ SCRIPT -gt", ""},
 		{`date +%F`, "date", ""},
 		{`date 01010000`, "date SCRIPT set", ""},
 		{`read -r line`, "read", ""},
@@ -352,6 +375,70 @@ func TestProblemsNameTheirCause(t *testing.T) {
 				t.Errorf("%s: %q, want %q among them", tt.text, n.Problems, tt.want)
 			}
 		})
+	}
+}
+
+func TestStyles(t *testing.T) {
+	table := load(t)
+	tests := []struct {
+		text     string
+		flags    []string
+		operands []string
+		problems []string
+	}{
+		{"go env -json GOPATH", []string{"-json"}, []string{"GOPATH"}, nil},
+		{"go env --json=true GOPATH", []string{"-json"}, []string{"GOPATH"}, nil},
+		{"go doc -src=false x", []string{"-src"}, []string{"x"}, nil},
+		{"gofmt -r a x.go", []string{"-r"}, []string{"x.go"}, nil},
+		{"gofmt -r=a x.go", []string{"-r"}, []string{"x.go"}, nil},
+		{"gofmt -frob x.go", []string{"-frob"}, []string{"x.go"}, []string{"unlisted option -frob of gofmt"}},
+		{"dd if=a bs=1 x", []string{"if", "bs"}, []string{"x"}, []string{"more operands than dd is known to take: x"}},
+		{"dd frob=a", []string{"frob"}, nil, []string{"unlisted option frob of dd"}},
+		{"tar tvf a", []string{"-t", "-v", "-f"}, nil, nil},
+		{"tar -tv -f a b", []string{"-t", "-v", "-f"}, []string{"b"}, nil},
+		{"ps aux", []string{"-a", "-u", "-x"}, nil, nil},
+		{"echo -n -x", []string{"-n"}, []string{"-x"}, nil},
+		{"tr a -d", nil, []string{"a", "-d"}, nil},
+		{"head -5 a", nil, []string{"a"}, nil},
+		{"javac -cp a B.java", []string{"-cp", "-c", "-p"}, []string{"a", "B.java"}, nil},
+		{"find . -D=x", []string{"-D"}, []string{"."}, nil},
+		{"grep --include=*.go x a", []string{"--include"}, []string{"x", "a"}, nil},
+		{`rg "--glob=$x" y`, []string{"--glob"}, []string{"y"}, nil},
+		{"rg --file=*.txt y", []string{"--file"}, []string{"y"}, []string{"value of --file cannot be told: *.txt"}},
+		{"rg --pre=*.sh y", []string{"--pre"}, []string{"y"}, nil},
+		{"sort -k -f x", []string{"-k"}, []string{"x"}, nil},
+		{"sort -k -fo x", []string{"-k"}, []string{"x"}, []string{"value of -k looks like an option: -fo"}},
+		{"jq --arg=x .", []string{"--arg"}, []string{"."}, []string{"option --arg of jq takes two words"}},
+		{"find a* -name *.go", []string{"-name"}, []string{"a*"}, nil},
+		{"node --version", []string{"--version"}, nil, nil},
+		{"go version", nil, []string{"version"}, nil},
+		{"command -v ls cat", []string{"-v"}, []string{"ls", "cat"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			n := read(t, table, tt.text)[0]
+			if !cmp.Equal(tt.flags, n.Flags) || !cmp.Equal(tt.operands, n.Operands) || !cmp.Equal(tt.problems, n.Problems) {
+				t.Errorf("%s: flags %q, operands %q, problems %q; want %q, %q, %q",
+					tt.text, n.Flags, n.Operands, n.Problems, tt.flags, tt.operands, tt.problems)
+			}
+		})
+	}
+}
+
+// TestReadAlone holds that a command without its surroundings is judged with care.
+func TestReadAlone(t *testing.T) {
+	table := load(t)
+	ls := shell.Command{Words: []shell.Word{{Value: "ls", Kind: shell.Literal}}, Line: 1, Column: 1}
+	if n := table.Read(&ls); len(n.Problems) > 0 || n.Program != "ls" {
+		t.Errorf("ls: %+v", n)
+	}
+	ls.OpenEnded = true
+	if n := table.Read(&ls); len(n.Problems) == 0 {
+		t.Error("ls with operands from elsewhere has no problem")
+	}
+	env := shell.Command{Words: []shell.Word{{Value: "env", Kind: shell.Literal}, {Value: "ls", Kind: shell.Literal}}}
+	if n := table.Read(&env); len(n.Problems) == 0 {
+		t.Error("env ls alone has no problem")
 	}
 }
 

@@ -32,7 +32,6 @@ var readers = map[string]reader{
 	"format":    readFormat,
 	"jq":        readJq,
 	"gitconfig": readGitConfig,
-	"refspec":   readRefspec,
 	"sed":       readSed,
 	"sysctl":    readSysctl,
 	"test":      readTest,
@@ -129,18 +128,6 @@ func readVariable(text string) finding {
 		}
 	}
 	return finding{words: []string{"plain"}}
-}
-
-// readRefspec tells what to push where apart from what is deleted there.
-func readRefspec(text string) finding {
-	switch {
-	case strings.HasPrefix(text, ":"):
-		return finding{words: []string{"delete"}}
-	case strings.HasPrefix(text, "+"):
-		return finding{words: []string{"force"}}
-	default:
-		return finding{words: []string{"update"}}
-	}
 }
 
 // readJq finds what loads modules from files.
