@@ -173,7 +173,7 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 	out.Paths = PathFacts{Read: sorted(paths.read), Write: sorted(paths.write), Unresolved: sorted(paths.unresolved)}
 	out.Permissions = permissionFacts(r.Permissions, place)
 	out.More = r.Permissions != nil || r.Escalated || call.Escalated
-	out.Guard = f.protected.guard(out.Paths.Write, out.Command.Nodes, place)
+	out.Guard = f.protected.guard(out.Paths.Write, paths.unresolvedWrites, out.Command.Nodes, place)
 	for _, p := range out.Command.Problems {
 		if p.Kind == "limit" {
 			out.Guard.Touched, out.Guard.Limit = true, p.Message
@@ -278,14 +278,22 @@ func (p *place) resolve(dir, name string) (string, bool) {
 }
 
 // pathSet collects the paths of a call.
-type pathSet struct{ read, write, unresolved []string }
+type pathSet struct{ read, write, unresolved, unresolvedWrites []string }
+
+// unclear notes a name that cannot be told.
+func (s *pathSet) unclear(into *[]string, name string) {
+	s.unresolved = append(s.unresolved, name)
+	if into == &s.write {
+		s.unresolvedWrites = append(s.unresolvedWrites, name)
+	}
+}
 
 func (s *pathSet) add(into *[]string, p *place, dir, name string) {
 	if absolute, ok := p.resolve(dir, name); ok {
 		*into = append(*into, absolute)
 		return
 	}
-	s.unresolved = append(s.unresolved, name)
+	s.unclear(into, name)
 }
 
 func (s *pathSet) addWord(into *[]string, p *place, n *argv.Node, w argv.Path) {
@@ -299,13 +307,13 @@ func (s *pathSet) addWord(into *[]string, p *place, n *argv.Node, w argv.Path) {
 	case argv.PathGlob:
 		// The part before the pattern is certain, what it matches is not: both are
 		// told, so that a rule about a folder sees the pattern below it.
-		s.unresolved = append(s.unresolved, w.Word)
+		s.unclear(into, w.Word)
 	default:
-		s.unresolved = append(s.unresolved, w.Word)
+		s.unclear(into, w.Word)
 		return
 	}
 	if n.DirUnknown && !path.IsAbs(w.Word) && w.Kind != argv.PathHome {
-		s.unresolved = append(s.unresolved, w.Word)
+		s.unclear(into, w.Word)
 		return
 	}
 	s.add(into, p, n.Dir, w.Word)
@@ -429,10 +437,31 @@ func (p protected) marked(text string) bool {
 	return slices.ContainsFunc(p.marks, func(mark string) bool { return strings.Contains(text, mark) })
 }
 
-func (p protected) guard(writes []string, nodes []argv.Node, at *place) GuardFacts {
+// mayMean reports whether a name that cannot be resolved has a part that a
+// protected name ends in. It says yes too often rather than too seldom.
+func (p protected) mayMean(word string) bool {
+	for part := range strings.SplitSeq(word, "/") {
+		if slices.ContainsFunc(p.marks, func(mark string) bool {
+			matched, err := path.Match(part, mark)
+			return part == mark || matched && err == nil && part != "*"
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// guard finds what a call does to protected files: by the paths that it writes,
+// by the names of those that cannot be resolved, and by the words of its commands.
+func (p protected) guard(writes, unresolved []string, nodes []argv.Node, at *place) GuardFacts {
 	out := GuardFacts{Writes: []string{}, Mentions: []Mention{}}
 	for _, w := range writes {
 		if p.covers(w) {
+			out.Writes = append(out.Writes, w)
+		}
+	}
+	for _, w := range unresolved {
+		if p.mayMean(w) {
 			out.Writes = append(out.Writes, w)
 		}
 	}
@@ -443,7 +472,11 @@ func (p protected) guard(writes []string, nodes []argv.Node, at *place) GuardFac
 			if !inside && !p.marked(word) {
 				continue
 			}
-			if joined, ok := at.join(n.Dir, word); ok && p.mentions(joined) {
+			joined, ok := at.join(n.Dir, word)
+			if n.DirUnknown && !path.IsAbs(word) {
+				joined, ok = word, false
+			}
+			if ok && p.mentions(joined) || !ok && p.mayMean(word) {
 				out.Mentions = append(out.Mentions, Mention{Node: i, Path: joined})
 			}
 		}
