@@ -652,7 +652,7 @@ func (d *decoder) script(n *yaml.Node, s *spec) {
 			}
 			use := ""
 			if set != 0 {
-				use = d.key(value, s.name+" SCRIPT "+word, set)
+				use = d.key(value, s.name+" using "+word, set)
 			}
 			s.script[word] = use
 		}
