@@ -90,7 +90,11 @@ _part(one) := {"effects": set(), "external": false, "why": set()} if {
 } else := {
 	"effects": {"unknown"},
 	"external": true,
-	"why": {sprintf("tool %q is not in the catalogue", [object.get(one, "name", "")])},
+	"why": {reason |
+		# The problems of the facts say so already.
+		count(object.get(one, "problems", [])) == 0
+		reason := sprintf("tool %q is not in the catalogue", [object.get(one, "name", "")])
+	},
 }
 
 _entry(one) := table[one.harness][one.key] if {
