@@ -50,6 +50,9 @@ var (
 // ordinary characters on Unix, but a path that has them and no slash was hardly
 // meant so.
 func foreignPath(text string) bool {
+	if !strings.ContainsAny(text, `:\`) {
+		return false // what all of them have
+	}
 	return drive.MatchString(text) || uri.MatchString(text) || strings.HasPrefix(text, `\`) ||
 		strings.Contains(text, `\`) && !strings.Contains(text, "/")
 }
