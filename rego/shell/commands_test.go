@@ -46,6 +46,7 @@ func TestEveryCommandIsListed(t *testing.T) {
 		{"if with all its branches", "if a; then b; elif c; then d; else e; fi", []string{"a [condition]", "b [condition]", "c [condition]", "d [condition]", "e [condition]"}, ""},
 		{"while and until", "while a; do b; done; until c; do d; done", []string{"a [loop]", "b [loop]", "c [loop]", "d [loop]"}, ""},
 		{"for and select", `for f in *.md $(a); do rm "$f"; done; select x in y; do b; done`, []string{"a [loop,substitution]", "rm P:$f [loop]", "b [loop]"}, ""},
+		{"a loop over a variable that programs read", "for PATH in ./bin; do b; done; select IFS in y; do c; done", []string{`PATH:=p:"" [loop]`, "b [loop]", `IFS:=p:"" [loop]`, "c [loop]"}, ""},
 		{"for with arithmetic", "for ((i = 0; i < $(a); i++)); do b; done", []string{`(( P:"i = 0" d:"i < $(a)" P:i++ [loop]`, "a [loop,substitution]", "b [loop]"}, ""},
 		{"case with words and patterns", "case $(a) in $(b)|c) d;; *) e;& esac", []string{"a [case,substitution]", "b [case,substitution]", "d [case]", "e [case]"}, ""},
 		{"coproc is not judged", "coproc a; coproc n { b; }", []string{"a [coproc]", "b [coproc,block]"}, "construct"},

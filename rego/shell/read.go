@@ -364,6 +364,7 @@ func (r *reader) ifClause(c *syntax.IfClause, sc scope, at *place) {
 func (r *reader) forClause(c *syntax.ForClause, sc scope, at *place) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
+		r.loopVariable(l, sc, at)
 		for _, w := range l.Items {
 			if evaluates(r.word(w.Parts, argument).Value) {
 				r.problemAt("construct", w, sc, "text that runs a command where arithmetic reads it")
@@ -378,6 +379,26 @@ func (r *reader) forClause(c *syntax.ForClause, sc scope, at *place) {
 		}
 	}
 	r.loop(at, func() { r.inside(c.Do, sc, at) })
+}
+
+// loopVariable lists the variable of a loop as an assignment where it may be one
+// that programs or the shell go by: those have capitals, and in zsh any name may
+// be one.
+func (r *reader) loopVariable(l *syntax.WordIter, sc scope, at *place) {
+	name := l.Name.Value
+	if strings.ToLower(name) == name && r.dialect != Zsh {
+		return
+	}
+	line, col := r.lineCol(l.Name.Pos(), sc)
+	c := Command{
+		Assigns:    []Assign{{Name: name, Value: Word{Kind: Parameter}}},
+		Via:        sc.via,
+		DirUnknown: at.unknown, Line: line, Column: col, Text: clip(name),
+	}
+	if !at.unknown {
+		c.Dir = at.dir
+	}
+	r.add(c)
 }
 
 // loop runs body, which may run any number of times: once it has moved, every
