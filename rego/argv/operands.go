@@ -79,7 +79,7 @@ func (s *scanner) judge(o *operand, pattern []operand, w shell.Word, ended bool)
 		}
 		isText := o.kind == kindText || o.kind == kindNumber || o.kind == kindReader && spec.openScript
 		// The value may start with a dash, or be several words.
-		if o.kind.isPath() && isHome(w) {
+		if o.kind.isPath() && isKnownFolder(w) {
 			break
 		}
 		becomes := !ended && spec.style != styleWords && (!w.Quoted || w.Value == "" || w.Value[0] == '$' || w.Value[0] == '-')

@@ -154,7 +154,7 @@ func (s *scanner) optionValue(o *option, v param, w shell.Word) {
 		}
 	case shell.Parameter:
 		isText := v.kind == kindText || v.kind == kindNumber
-		if !isText && !(v.kind.isPath() && isHome(w)) || isText && !w.Quoted && !s.wordsDoNoHarm(s.spec.operands) {
+		if !isText && !(v.kind.isPath() && isKnownFolder(w)) || isText && !w.Quoted && !s.wordsDoNoHarm(s.spec.operands) {
 			s.problem("value of " + o.name + " cannot be told: " + w.Value)
 		}
 	default:

@@ -209,6 +209,8 @@ func TestPathsAreSortedByUse(t *testing.T) {
 		{"git log --output=x", nil, path("x")},
 		{"cat ~/x", []argv.Path{{Word: "~/x", Kind: argv.PathHome}}, nil},
 		{`cat "$HOME/x"`, []argv.Path{{Word: "~/x", Kind: argv.PathHome}}, nil},
+		{`cat "$PWD/x" ${PWD}`, []argv.Path{{Word: "./x"}, {Word: "."}}, nil},
+		{`cat "$PWDX/x"`, []argv.Path{{Word: "$PWDX/x", Kind: argv.PathUnknown}}, nil},
 		{"cat src/*.go", []argv.Path{{Word: "src/*.go", Kind: argv.PathGlob}}, nil},
 		{`rm "$x"`, nil, []argv.Path{{Word: "$x", Kind: argv.PathUnknown}}},
 		{"jq --slurpfile v a . b", path("a", "b"), nil},

@@ -40,24 +40,40 @@ func pathOf(w shell.Word) Path {
 		}
 	default:
 		p.Kind = PathUnknown
-		if isHome(w) {
-			p.Word, p.Kind = "~"+strings.TrimPrefix(strings.TrimPrefix(w.Value, "$HOME"), "${HOME}"), PathHome
+		if known, ok := knownFolder(w); ok {
+			p = known
 		}
 	}
 	return p
 }
 
-// isHome is true for $HOME and paths below it. An assignment to HOME is a reason
-// of its own not to be certain.
-func isHome(w shell.Word) bool {
+// knownFolder is the path that begins with $HOME or $PWD and holds no other
+// expansion: what these two stand for is known. An assignment to one of them is a
+// reason of its own not to be certain.
+func knownFolder(w shell.Word) (Path, bool) {
 	if w.Kind != shell.Parameter {
-		return false
+		return Path{}, false
 	}
-	rest, ok := strings.CutPrefix(w.Value, "$HOME")
-	if !ok {
-		rest, ok = strings.CutPrefix(w.Value, "${HOME}")
+	for _, variable := range []struct {
+		name string
+		path Path
+	}{{"HOME", Path{Word: "~", Kind: PathHome}}, {"PWD", Path{Word: "."}}} {
+		rest, ok := strings.CutPrefix(w.Value, "$"+variable.name)
+		if !ok {
+			rest, ok = strings.CutPrefix(w.Value, "${"+variable.name+"}")
+		}
+		if ok && (rest == "" || rest[0] == '/') && !strings.ContainsAny(rest, "$`*?[") {
+			variable.path.Word += rest
+			return variable.path, true
+		}
 	}
-	return ok && (rest == "" || rest[0] == '/') && !strings.ContainsAny(rest, "$`*?[")
+	return Path{}, false
+}
+
+// isKnownFolder is true for the words that knownFolder reads.
+func isKnownFolder(w shell.Word) bool {
+	_, ok := knownFolder(w)
+	return ok
 }
 
 // settlePaths sorts the paths named into those read and those written.
