@@ -17,7 +17,7 @@ const module = "github.com/regent-policy/regent/"
 // lower layer, and rooms of its own. CONTRIBUTING.md shows the same picture.
 var layers = [][]string{
 	{"gate/permission", "config"},
-	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/policy/catalog/commands", "rego/schema"},
+	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema"},
 	{"rego/argv", "rego/catalog"},
 	{"rego"},
 	{"rego/cases"},

@@ -101,18 +101,10 @@ var loadBuiltin = sync.OnceValues(func() (*builtinSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the built-in policies: %w", err)
 	}
-	commands, err := fs.Sub(policy.FS, "catalog/commands")
-	if err != nil {
-		return nil, err
-	}
-	if b.commands, err = argv.Load(commands); err != nil {
+	if b.commands, err = argv.Load(policy.Commands()); err != nil {
 		return nil, fmt.Errorf("read the command tables: %w", err)
 	}
-	tools, err := fs.Sub(policy.FS, "catalog/tools")
-	if err != nil {
-		return nil, err
-	}
-	if b.tools, err = catalog.Load(tools); err != nil {
+	if b.tools, err = catalog.Load(policy.Tools()); err != nil {
 		return nil, fmt.Errorf("read the tool catalogue: %w", err)
 	}
 	b.sum = hex.EncodeToString(sum.Sum(nil))

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"github.com/regent-policy/regent/rego/argv"
-	"github.com/regent-policy/regent/rego/policy/catalog/commands"
+	"github.com/regent-policy/regent/rego/policy"
 	"github.com/regent-policy/regent/rego/shell"
 )
 
 // A table reads the commands of a shell text: which options are given, and which
 // files are named to what end.
 func ExampleTable_ReadAll() {
-	table, err := argv.Load(commands.FS)
+	table, err := argv.Load(policy.Commands())
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -8,12 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/regent-policy/regent/rego/argv"
-	"github.com/regent-policy/regent/rego/policy/catalog/commands"
+	"github.com/regent-policy/regent/rego/policy"
 )
 
 func load(t testing.TB) *argv.Table {
 	t.Helper()
-	table, err := argv.Load(commands.FS)
+	table, err := argv.Load(policy.Commands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestLoadWantsFiles(t *testing.T) {
 func BenchmarkLoad(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := argv.Load(commands.FS); err != nil {
+		if _, err := argv.Load(policy.Commands()); err != nil {
 			b.Fatal(err)
 		}
 	}

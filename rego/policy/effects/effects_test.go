@@ -16,7 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/regent-policy/regent/rego/argv"
-	"github.com/regent-policy/regent/rego/policy/catalog/commands"
+	"github.com/regent-policy/regent/rego/policy"
 	"github.com/regent-policy/regent/rego/shell"
 )
 
@@ -49,16 +49,16 @@ type nodeAnswer struct {
 	Why     []string `json:"why"`
 }
 
-// policy evaluates the package on the tables that are shipped.
-type policy struct {
+// engine evaluates the package on the tables that are shipped.
+type engine struct {
 	table *argv.Table
 	// query asks for everything, command for what a decision needs.
 	query, command oparego.PreparedEvalQuery
 }
 
-func load(t testing.TB) *policy {
+func load(t testing.TB) *engine {
 	t.Helper()
-	table, err := argv.Load(commands.FS)
+	table, err := argv.Load(policy.Commands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func load(t testing.TB) *policy {
 		}
 		return prepared
 	}
-	return &policy{table, prepare("x = data.regent.effects"), prepare("x = data.regent.effects.command")}
+	return &engine{table, prepare("x = data.regent.effects"), prepare("x = data.regent.effects.command")}
 }
 
 // command is what the policy is given of a text.
@@ -92,7 +92,7 @@ type command struct {
 	Problems []shell.Problem `json:"problems"`
 }
 
-func (p *policy) facts(parsed shell.Facts, cwd string) command {
+func (p *engine) facts(parsed shell.Facts, cwd string) command {
 	nodes := p.table.ReadAll(&parsed)
 	argv.Join(nodes, cwd, "/home/dev")
 	summary := argv.Summarize(nodes)
@@ -100,7 +100,7 @@ func (p *policy) facts(parsed shell.Facts, cwd string) command {
 	return command{nodes, summary, parsed.Problems}
 }
 
-func (p *policy) input(t testing.TB, c command) ast.Value {
+func (p *engine) input(t testing.TB, c command) ast.Value {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"facts": map[string]any{"command": c}})
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *policy) input(t testing.TB, c command) ast.Value {
 
 // eval returns what the policy says of c, and checks that the whole, which is taken
 // from the summary, is the union of what the nodes have.
-func (p *policy) eval(t testing.TB, c command) (answer, []nodeAnswer) {
+func (p *engine) eval(t testing.TB, c command) (answer, []nodeAnswer) {
 	t.Helper()
 	whole, nodes := p.evalOnce(t, c)
 	union := map[string]bool{}
@@ -141,7 +141,7 @@ func (p *policy) eval(t testing.TB, c command) (answer, []nodeAnswer) {
 	return whole, nodes
 }
 
-func (p *policy) evalOnce(t testing.TB, c command) (answer, []nodeAnswer) {
+func (p *engine) evalOnce(t testing.TB, c command) (answer, []nodeAnswer) {
 	t.Helper()
 	results, err := p.query.Eval(t.Context(), oparego.EvalParsedInput(p.input(t, c)))
 	if err != nil {
@@ -164,7 +164,7 @@ func (p *policy) evalOnce(t testing.TB, c command) (answer, []nodeAnswer) {
 	return got.Command, got.Nodes
 }
 
-func (p *policy) classify(t testing.TB, dialect shell.Dialect, text, cwd string) (answer, []nodeAnswer) {
+func (p *engine) classify(t testing.TB, dialect shell.Dialect, text, cwd string) (answer, []nodeAnswer) {
 	t.Helper()
 	return p.eval(t, p.facts(shell.Parse(dialect, text), cwd))
 }
@@ -480,7 +480,7 @@ func TestEvaluationAllocates(t *testing.T) {
 }
 
 // ordinary prepares the query that a decision makes and an ordinary call for it.
-func (p *policy) ordinary(t testing.TB) (oparego.PreparedEvalQuery, ast.Value) {
+func (p *engine) ordinary(t testing.TB) (oparego.PreparedEvalQuery, ast.Value) {
 	t.Helper()
 	const text = `cd src && git status --short && git log --oneline -5 | head -3; ls -la docs; cat go.mod | grep -v x |
 sort -u | head -20; find . -name '*.go' -not -path './vendor/*' -print | wc -l; rg -n 'TODO|FIXME' . | cut -d: -f1 | uniq -c;
