@@ -39,8 +39,10 @@ func TestWords(t *testing.T) {
 		{"a parameter with a glob is unknown", `x "$d"/*.go`, `x d:$d/*.go`},
 		{"IFS glues a command to one word", `rm${IFS}-rf${IFS}build`, `p:rm${IFS}-rf${IFS}build`},
 
-		{"any other expansion is unknown", `x ${a:-b} ${a#b} ${#a} ${!a} ${a[0]} ${a@P} ${a/b/c} ${a:1} ${a^}`,
-			`x d:"${a:-b}" d:${a#b} d:${#a} d:${!a} d:"${a[0]}" d:${a@P} d:${a/b/c} d:"${a:1}" d:${a^}`},
+		{
+			"any other expansion is unknown", `x ${a:-b} ${a#b} ${#a} ${!a} ${a[0]} ${a@P} ${a/b/c} ${a:1} ${a^}`,
+			`x d:"${a:-b}" d:${a#b} d:${#a} d:${!a} d:"${a[0]}" d:${a@P} d:${a/b/c} d:"${a:1}" d:${a^}`,
+		},
 		{"arithmetic is unknown", `x $((1+2)) $[1+2] "$((a))"`, `x d:$((1+2)) d:"$[1+2]" d:$((a))`},
 
 		{"a tilde is marked", `x ~ ~/a '~' \~ a~ "~/b"`, `x ~:~ ~:~/a ~ ~ a~ ~/b`},

@@ -278,7 +278,8 @@ func TestNodesTellTheirPart(t *testing.T) {
 		{0, "ls", 1, []string{"read"}, []string{}},
 		{1, "rm", 2, []string{"write"}, []string{"rm: write", "writes x"}},
 		{
-			2, "run", 2, []string{"process", "unknown"},
+			2, "run", 2,
+			[]string{"process", "unknown"},
 			[]string{"program named by a path outside the system folders: ./run"},
 		},
 		{3, "sort", 2, []string{"read", "unknown"}, []string{"unlisted option -Z of sort"}},
