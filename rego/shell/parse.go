@@ -123,7 +123,6 @@ var errDeep = errors.New("nested too deep")
 // overflows ends the process.
 type feed struct {
 	text string
-	base int
 	pcs  []uintptr
 }
 
