@@ -151,7 +151,7 @@ func (t *missTracer) TraceEvent(e topdown.Event) {
 	switch e.Op {
 	case topdown.EnterOp:
 		node, ok := e.Node.(*ast.Rule)
-		if !ok || !counted[string(node.Head.Name)] || node.Location == nil {
+		if !ok || node.Location == nil {
 			return
 		}
 		if r := t.policy.ruleAt(node.Location.File, node.Location.Row); r != nil && r.Line == node.Location.Row && r.Ignored == "" {

@@ -35,6 +35,12 @@ type Rule struct {
 	Line    int       `json:"line"`
 	// Ignored says why the rule counts for nothing, when it does not.
 	Ignored string `json:"ignored,omitempty"`
+
+	// module and place are where the parsed rule stands; see union.
+	module string
+	place  int
+	// byReference is true for a rule that must stay in its package.
+	byReference bool
 }
 
 // module is one parsed Rego file of a layer.
@@ -95,7 +101,8 @@ func (m *module) identify(annotations *ast.AnnotationSet) ([]*Rule, []*ast.Rule,
 		nodes    []*ast.Rule
 		problems []Problem
 	)
-	for _, r := range m.parsed.Rules {
+	byReference := m.asksForMetadata()
+	for place, r := range m.parsed.Rules {
 		name := string(r.Head.Name)
 		if ref := r.Head.Ref(); len(ref) > 0 {
 			if v, ok := ref[0].Value.(ast.Var); ok {
@@ -132,6 +139,8 @@ func (m *module) identify(annotations *ast.AnnotationSet) ([]*Rule, []*ast.Rule,
 			Package:  packageName(m.parsed.Package.Path),
 			File:     m.name,
 			Line:     r.Location.Row,
+
+			module: m.key(), place: place, byReference: byReference,
 		}
 		rule.ID = rule.Package + "." + name
 		if err := rule.describe(annotations.Chain(r)); err != nil {
@@ -346,54 +355,115 @@ func (m *module) resolve(ref ast.Ref) ast.Ref {
 	return ref
 }
 
-// aggregate writes the module that names every package's rules in one place:
-// data.regent.layers.rules.deny is a list of sets, one for each package that
-// denies, and so on. Only rules in mode enforce are there; the others are in
-// observed. data.regent.layers.silence is the same with every set empty.
-func aggregate(rules []*Rule) (*ast.Module, error) {
-	enforced, observed := map[string][]string{}, []string{}
-	seen := map[string]bool{}
+// layersModule is the key of the module that unites the layers.
+const layersModule = "regent/layers.rego"
+
+// union is how the counted rules of the layers come together in one package,
+// regent.layers.
+//
+// Most rules are moved there: once the compiler has resolved what a rule refers
+// to, it means the same in another package, and one index over all of them is
+// asked once instead of each package's own. Rules of a package that asks for its
+// own metadata are referred to instead, since where they stand matters to them.
+type union struct {
+	moved []move
+	// lists are the elements of data.regent.layers.rules by name: sets of tagged
+	// values, or of ceilings.
+	lists map[string][]string
+}
+
+// move takes a rule of a module, by its place there, into a set.
+type move struct {
+	module string
+	place  int
+	into   string
+}
+
+// movedInto is the set of the layers' module that moved rules of a list fill.
+func movedInto(list string) string { return "moved_" + list }
+
+// unite decides for each rule how it is reached. Only rules in mode enforce are
+// reached by their own name; the others are observed.
+func unite(rules []*Rule) (*union, error) {
+	u := &union{lists: map[string][]string{}}
+	seen := map[string]*Rule{}
 	for _, r := range rules {
-		key := r.Package + "." + r.Decision
-		if r.Ignored != "" || seen[key] {
+		if r.Ignored != "" {
 			continue
 		}
-		seen[key] = true
-		ofThis := func(o *Rule) bool {
-			return o.Package == r.Package && o.Decision == r.Decision && o.Ignored == ""
+		list := r.Decision
+		if r.Mode != "enforce" {
+			list = "observed"
 		}
-		strict := slices.ContainsFunc(rules, func(o *Rule) bool { return ofThis(o) && o.Mode == "enforce" })
-		lax := slices.ContainsFunc(rules, func(o *Rule) bool { return ofThis(o) && o.Mode != "enforce" })
-		path := "data." + key
+		path := "data." + r.Package + "." + r.Decision
+		first := seen[path]
 		switch {
-		case r.Decision == "ceiling" && strict && lax:
+		case r.Decision == "ceiling" && first != nil && first.Mode != r.Mode:
 			return nil, &LoadError{Problems: []Problem{{File: r.File, Line: r.Line, Message: "the ceilings of one package have different modes", Hint: "put them in packages of their own"}}}
-		case r.Decision == "ceiling" && strict:
-			enforced["ceiling"] = append(enforced["ceiling"], fmt.Sprintf(`[{"package": %q, "value": c} | c := %s]`, r.Package, path))
-		case strict && lax:
-			enforced[r.Decision] = append(enforced[r.Decision], fmt.Sprintf(`{m | some m in %s; m.mode == "enforce"}`, path))
-			observed = append(observed, fmt.Sprintf(`{m | some m in %s; m.mode != "enforce"}`, path))
-		case strict:
-			enforced[r.Decision] = append(enforced[r.Decision], path)
-		case r.Decision != "ceiling":
-			observed = append(observed, path)
+		case r.Decision == "ceiling":
+			if first == nil && list == "ceiling" {
+				u.lists[list] = append(u.lists[list], fmt.Sprintf(`[{"package": %q, "value": c} | c := %s]`, r.Package, path))
+			}
+		case r.byReference:
+			for list, mode := range map[string]string{r.Decision: "==", "observed": "!="} {
+				if first == nil {
+					u.lists[list] = append(u.lists[list], fmt.Sprintf(`{m | some m in %s; m.mode %s "enforce"}`, path, mode))
+				}
+			}
+		default:
+			u.moved = append(u.moved, move{r.module, r.place, movedInto(list)})
+			// By its whole path, for the rules come after names are resolved.
+			if set := "data.regent.layers." + movedInto(list); !slices.Contains(u.lists[list], set) {
+				u.lists[list] = append(u.lists[list], set)
+			}
+		}
+		if first == nil {
+			seen[path] = r
 		}
 	}
-	enforced["observed"] = observed
+	return u, nil
+}
+
+// write is the module that holds the lists. data.regent.layers.silence is what
+// the lists of decisions are when no rule fires, so that one comparison tells.
+func (u *union) write() (*ast.Module, error) {
 	var b strings.Builder
 	b.WriteString("package regent.layers\n\nrules := {\n")
 	for _, name := range []string{"deny", "ask", "review", "allow", "ceiling", "context", "observed"} {
-		fmt.Fprintf(&b, "\t%q: [%s],\n", name, strings.Join(enforced[name], ", "))
+		fmt.Fprintf(&b, "\t%q: [%s],\n", name, strings.Join(u.lists[name], ", "))
 	}
-	// What the lists are when no rule fires: one comparison tells.
 	b.WriteString("}\n\nsilence := {\n")
 	for _, name := range decisions {
-		fmt.Fprintf(&b, "\t%q: [%s],\n", name, strings.Join(slices.Repeat([]string{"set()"}, len(enforced[name])), ", "))
+		fmt.Fprintf(&b, "\t%q: [%s],\n", name, strings.Join(slices.Repeat([]string{"set()"}, len(u.lists[name])), ", "))
 	}
 	b.WriteString("}\n")
-	m, err := ast.ParseModuleWithOpts("regent/layers.rego", b.String(), parserOptions())
+	m, err := ast.ParseModuleWithOpts(layersModule, b.String(), parserOptions())
 	if err != nil {
 		return nil, errors.Join(errors.New("unite the layers"), err)
 	}
 	return m, nil
+}
+
+// stage moves the rules, as a stage of the compiler that follows the one which
+// resolves references.
+func (u *union) stage(c *ast.Compiler) *ast.Error {
+	layers := c.Modules[layersModule]
+	for _, m := range u.moved {
+		r := c.Modules[m.module].Rules[m.place].Copy()
+		name := ast.VarTerm(m.into).SetLocation(r.Head.Location)
+		r.Head.Name, r.Head.Reference = ast.Var(m.into), ast.Ref{name}
+		r.Module = layers
+		layers.Rules = append(layers.Rules, r)
+	}
+	return nil
+}
+
+// asksForMetadata reports whether the module looks at its own annotations.
+func (m *module) asksForMetadata() bool {
+	found := false
+	ast.WalkRefs(m.parsed, func(r ast.Ref) bool {
+		found = found || len(r) > 2 && r[0].Equal(ast.VarTerm("rego")) && r[1].Equal(ast.StringTerm("metadata"))
+		return found
+	})
+	return found
 }

@@ -122,6 +122,7 @@ type assembled struct {
 	data    map[string]any
 	// asked are the programs that rules name.
 	asked map[string]bool
+	union *union
 }
 
 // Load reads, checks and compiles everything that src names. An error that
@@ -153,7 +154,9 @@ func Load(ctx context.Context, src Source) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.compiler = newCompiler(src.Settings, schemas)
+	p.compiler = newCompiler(src.Settings, schemas).WithStageAfterID(ast.StageResolveRefs, ast.CompilerStageDefinition{
+		Name: "UniteLayers", MetricName: "regent_unite_layers", Stage: a.union.stage,
+	})
 	p.compiler.Compile(a.modules)
 	if p.compiler.Failed() {
 		problems, _ := fromOPA(p.compiler.Errors)
@@ -203,11 +206,12 @@ func assemble(src Source) (*assembled, error) {
 		return nil, &LoadError{Problems: problems}
 	}
 	a.data = data
-	aggregated, err := aggregate(a.rules)
-	if err != nil {
+	if a.union, err = unite(a.rules); err != nil {
 		return nil, err
 	}
-	a.modules["regent/layers.rego"] = aggregated
+	if a.modules[layersModule], err = a.union.write(); err != nil {
+		return nil, err
+	}
 	return a, nil
 }
 

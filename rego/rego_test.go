@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -424,4 +425,102 @@ func TestOnePolicyRulesForManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestRulesMeanTheSameWhereverTheyAreEvaluated holds the ways in which a rule can
+// depend on the package it stands in.
+func TestRulesMeanTheSameWhereverTheyAreEvaluated(t *testing.T) {
+	p := load(t, workspace(t, map[string]string{
+		"a.rego": `package rules.a
+
+import data.rules.b as other
+
+limit := 2
+
+_long(nodes) if count(nodes) > limit
+
+deny contains "a helper of the package" if _long(input.facts.command.nodes)
+
+deny contains msg if {
+	some msg in other.ask
+	msg.id == "rules.b.ask"
+}
+
+allow contains "nothing denied here" if count(deny) == 0
+
+context contains "said to the agent"
+`,
+		"a_more.rego": `package rules.a
+
+deny contains "from another file of the package" if input.request.reason == "more"
+`,
+		"b.rego": `package rules.b
+
+ask contains "asked by b" if input.request.reason == "b"
+`,
+		"meta.rego": `# METADATA
+# title: Rules that read their own metadata
+# custom: {id: META-1}
+package rules.meta
+
+ask contains rego.metadata.chain()[count(rego.metadata.chain()) - 1].annotations.title if input.request.reason == "meta"
+`,
+		"shadow.rego": `package rules.quiet
+
+# METADATA
+# custom: {id: QUIET-1, mode: shadow}
+deny contains "only watched"
+
+# METADATA
+# custom: {id: QUIET-2, mode: warn}
+ask contains "only warned"
+
+deny contains "in force" if input.request.reason == "quiet"
+`,
+	}))
+	ask := func(text, reason string) approval.Ruling {
+		t.Helper()
+		r := command(text)
+		r.Reason = reason
+		got := p.Rule(t.Context(), r)
+		if got.Failure != nil {
+			t.Fatalf("%q: %+v", reason, got.Failure)
+		}
+		if len(got.Context) != 1 || got.Context[0] != "said to the agent" {
+			t.Errorf("%q: context %q", reason, got.Context)
+		}
+		watched := []string{}
+		for _, m := range got.Observed {
+			watched = append(watched, m.ID+" "+m.Mode)
+		}
+		slices.Sort(watched)
+		if diff := cmp.Diff([]string{"QUIET-1 shadow", "QUIET-2 warn"}, watched); diff != "" {
+			t.Errorf("%q: observed (-want +got):\n%s", reason, diff)
+		}
+		return got
+	}
+	tests := []struct {
+		text, reason string
+		route        approval.Route
+		messages     []string
+	}{
+		{"ls", "", approval.RouteAllow, []string{"nothing denied here"}},
+		{"ls; ls; ls", "", approval.RouteDeny, []string{"a helper of the package"}},
+		{"ls", "more", approval.RouteDeny, []string{"from another file of the package"}},
+		{"ls", "meta", approval.RouteAsk, []string{"Rules that read their own metadata", "nothing denied here"}},
+		{"ls", "quiet", approval.RouteDeny, []string{"in force", "nothing denied here"}},
+	}
+	for _, tt := range tests {
+		got := ask(tt.text, tt.reason)
+		var messages []string
+		for _, m := range got.Rules {
+			messages = append(messages, m.Message)
+		}
+		if got.Route != tt.route || !cmp.Equal(messages, tt.messages) {
+			t.Errorf("%s (%s): route %s, %q; want %s, %q", tt.text, tt.reason, got.Route, messages, tt.route, tt.messages)
+		}
+	}
+	if got := ask("ls", "b"); got.Route != approval.RouteDeny || len(got.Rules) != 2 {
+		t.Errorf("a rule on another package's rules: route %s, %+v", got.Route, got.Rules)
+	}
 }
