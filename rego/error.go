@@ -3,6 +3,7 @@ package rego
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -74,7 +75,11 @@ func fromOPA(err error) ([]Problem, bool) {
 		if name, ok := strings.CutPrefix(e.Message, "undefined function "); ok && withheld(name) {
 			p.Message = fmt.Sprintf("the built-in %s is not available to policies", name)
 		}
-		problems = append(problems, p)
+		// A rule that the compiler sees twice, in its package and among the united
+		// layers, has its fault once.
+		if !slices.Contains(problems, p) {
+			problems = append(problems, p)
+		}
 	}
 	return problems, true
 }
