@@ -21,7 +21,8 @@ build: ## build bin/regent
 demo: build ## decide real calls in examples/quickstart
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
 
-test: ## run every test, with the race detector
+test: ## run every test, with the race detector, and the bound on allocations without
+	$(GO) test -run 'Allocations$$' ./rego
 	$(GO) test -race ./...
 
 lint: ## vet, gofumpt, staticcheck, and the checks that live in tests

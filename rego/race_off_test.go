@@ -1,5 +1,0 @@
-//go:build !race
-
-package rego
-
-const raceEnabled = false
