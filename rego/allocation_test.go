@@ -21,4 +21,3 @@ func TestReferenceDecisionAllocations(t *testing.T) {
 		t.Errorf("%.0f allocations, want at most %d", got, maxAllocations)
 	}
 }
-
