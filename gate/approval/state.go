@@ -1,0 +1,264 @@
+package approval
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// State is where a record stands.
+//
+//	pending → decided → sent → resolved
+//
+//	pending            → expired    the deadline passed
+//	pending, decided   → cancelled  the run or a person withdrew the request
+//	pending, decided   → lost       the lease of the instance ran out
+//	decided, writing   → unknown    the same, while the answer was being written
+//	unknown            → resolved   a person looked
+//
+// A pending record is also rerouted when policy changes, and a decided one is
+// marked when its answer is about to be written; both stay in their state.
+type State string
+
+// The states. Sent means that the answer was written to the harness, resolved
+// that the approval is over. Neither means that the tool ran or succeeded.
+const (
+	Pending   State = "pending"
+	Decided   State = "decided"
+	Sent      State = "sent"
+	Resolved  State = "resolved"
+	Expired   State = "expired"
+	Cancelled State = "cancelled"
+	Lost      State = "lost"
+	// Unknown needs a person: the harness may or may not have heard the answer.
+	Unknown State = "unknown"
+)
+
+// States lists every state.
+var States = []State{Pending, Decided, Sent, Resolved, Expired, Cancelled, Lost, Unknown}
+
+// Live says whether an instance still has to act on a record in this state.
+func (s State) Live() bool { return s == Pending || s == Decided || s == Sent }
+
+// From names a record as its caller read it. Transitions refuse any other.
+type From struct {
+	ID       string
+	Revision int64
+	// Instance is the process that the caller acts for. "" matches no record.
+	Instance string
+}
+
+// From returns what names this very revision of the record.
+func (r Record) From() From { return From{r.ID, r.Revision, r.Instance} }
+
+// check says whether r is what the caller read and is in one of states.
+func (r Record) check(from From, states ...State) error {
+	switch {
+	case from.ID != r.ID:
+		return ErrNotFound
+	case from.Instance == "" || from.Instance != r.Instance:
+		return ErrInstance
+	case from.Revision != r.Revision || !slices.Contains(states, r.State):
+		return &ConflictError{Current: r}
+	}
+	return nil
+}
+
+// alive says whether the instance is there to act on the record.
+func (r Record) alive(at time.Time) error {
+	if !at.Before(r.Lease) {
+		return ErrLost
+	}
+	return nil
+}
+
+// next is the record one revision on.
+func (r Record) next(s State, at time.Time) Record {
+	r.Revision++
+	r.State = s
+	r.Updated = at
+	return r
+}
+
+func (r Record) closed(s State, reason, by string, at time.Time) Record {
+	n := r.next(s, at)
+	n.Closing = &Closing{Reason: RedactText(reason), By: by, At: at}
+	return n
+}
+
+// Reroute gives a pending record to a new ruling. The deadline stays as it is.
+func (r Record) Reroute(from From, ruling Ruling, reviewers []ReviewerIdentity, at time.Time) (Record, error) {
+	at = Instant(at)
+	if err := r.check(from, Pending); err != nil {
+		return Record{}, err
+	}
+	if err := r.alive(at); err != nil {
+		return Record{}, err
+	}
+	if !at.Before(r.Deadline) {
+		return Record{}, ErrExpired
+	}
+	if ruling.Epoch == "" {
+		return Record{}, fmt.Errorf("%w: no epoch", ErrInvalid)
+	}
+	n := r.next(Pending, at)
+	n.Ruling = redactRuling(ruling)
+	n.Reviewers = slices.Clone(reviewers)
+	n.ReviewDeadline = n.reviewUntil(ruling, at)
+	return n, nil
+}
+
+// Decide records the decision on a pending record that has not expired and whose
+// instance lives.
+func (r Record) Decide(from From, d Decision, at time.Time) (Record, error) {
+	at = Instant(at)
+	if err := d.validate(); err != nil {
+		return Record{}, err
+	}
+	if err := r.check(from, Pending); err != nil {
+		return Record{}, err
+	}
+	if err := r.alive(at); err != nil {
+		return Record{}, err
+	}
+	if !at.Before(r.Deadline) {
+		return Record{}, ErrExpired
+	}
+	i := r.OptionIndex(d.Option)
+	if i < 0 {
+		return Record{}, fmt.Errorf("%w: %.200s", ErrNotOffered, RedactText(string(d.Option)))
+	}
+	n := r.next(Decided, at)
+	d.Option = r.Options[i]
+	d.Reason = RedactText(d.Reason)
+	d.At = at
+	n.Decision = &d
+	return n, nil
+}
+
+func (d Decision) validate() error {
+	switch d.Outcome {
+	case OutcomeAllow, OutcomeDeny, OutcomeCancel:
+	default:
+		return fmt.Errorf("%w: unknown outcome %q", ErrInvalid, d.Outcome)
+	}
+	switch d.Source {
+	case SourceRule, SourceReviewer, SourceHuman:
+		if d.By == "" {
+			return fmt.Errorf("%w: a decision by nobody", ErrInvalid)
+		}
+	case SourceAuto, SourceTimeout:
+	default:
+		return fmt.Errorf("%w: unknown source %q", ErrInvalid, d.Source)
+	}
+	if d.Source == SourceTimeout && d.Outcome == OutcomeAllow {
+		return fmt.Errorf("%w: a timeout never allows", ErrInvalid)
+	}
+	return nil
+}
+
+// BeginSend marks a decided record before its answer is written, so that a crash
+// in between is seen afterwards. An answer is begun once only.
+func (r Record) BeginSend(from From, at time.Time) (Record, error) {
+	at = Instant(at)
+	if err := r.check(from, Decided); err != nil {
+		return Record{}, err
+	}
+	if !r.Writing.IsZero() {
+		return Record{}, &ConflictError{Current: r}
+	}
+	if err := r.alive(at); err != nil {
+		return Record{}, err
+	}
+	n := r.next(Decided, at)
+	n.Writing = at
+	return n, nil
+}
+
+// MarkSent records that the answer was written to the harness.
+func (r Record) MarkSent(from From, at time.Time) (Record, error) {
+	at = Instant(at)
+	if err := r.check(from, Decided); err != nil {
+		return Record{}, err
+	}
+	if r.Writing.IsZero() {
+		return Record{}, &ConflictError{Current: r}
+	}
+	return r.next(Sent, at), nil
+}
+
+// Resolve ends a sent record, or an unknown one that a person has looked at; then
+// by and reason must say who, and what was found.
+func (r Record) Resolve(from From, by, reason string, at time.Time) (Record, error) {
+	at = Instant(at)
+	if err := r.check(from, Sent, Unknown); err != nil {
+		return Record{}, err
+	}
+	if r.State == Unknown && (by == "" || reason == "") {
+		return Record{}, fmt.Errorf("%w: an unknown outcome is resolved by someone, for a reason", ErrInvalid)
+	}
+	return r.closed(Resolved, reason, by, at), nil
+}
+
+// Cancel withdraws a record whose answer has not begun to be written.
+func (r Record) Cancel(from From, by, reason string, at time.Time) (Record, error) {
+	at = Instant(at)
+	if err := r.check(from, Pending, Decided); err != nil {
+		return Record{}, err
+	}
+	if !r.Writing.IsZero() {
+		return Record{}, &ConflictError{Current: r}
+	}
+	return r.closed(Cancelled, reason, by, at), nil
+}
+
+// Expire ends a pending record whose deadline has passed. Before that it is an
+// [ErrConflict].
+func (r Record) Expire(from From, at time.Time) (Record, error) {
+	at = Instant(at)
+	if err := r.check(from, Pending); err != nil {
+		return Record{}, err
+	}
+	if at.Before(r.Deadline) {
+		return Record{}, &ConflictError{Current: r}
+	}
+	return r.closed(Expired, "nobody answered in time", "", at), nil
+}
+
+// Abandon ends a record whose lease has run out: as lost if no answer left, as
+// unknown if one may have, and as resolved if it was sent. While the lease
+// lasts it is an [ErrConflict].
+func (r Record) Abandon(from From, at time.Time) (Record, error) {
+	at = Instant(at)
+	if err := r.check(from, Pending, Decided, Sent); err != nil {
+		return Record{}, err
+	}
+	if at.Before(r.Lease) {
+		return Record{}, &ConflictError{Current: r}
+	}
+	switch {
+	case r.State == Sent:
+		return r.closed(Resolved, "the host ended after the answer was sent", "", at), nil
+	case !r.Writing.IsZero():
+		return r.closed(Unknown, "the host ended while the answer was being written", "", at), nil
+	default:
+		return r.closed(Lost, "the host ended before it had an answer", "", at), nil
+	}
+}
+
+// Fence says whether an action may run on this record now: the same run and
+// instance that asked, alive, the same digest, and a decision that stands and
+// allows. It has to be asked right before the action starts.
+func (r Record) Fence(run, instance, digest string, at time.Time) error {
+	switch {
+	case instance == "" || instance != r.Instance || run != r.Run:
+		return ErrInstance
+	case digest == "" || digest != r.Digest:
+		return ErrDigest
+	case r.State != Decided && r.State != Sent:
+		return &ConflictError{Current: r}
+	case r.Decision == nil || r.Decision.Outcome != OutcomeAllow:
+		return ErrNotAllowed
+	}
+	return r.alive(Instant(at))
+}

@@ -1,0 +1,180 @@
+package approval_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/regent-policy/regent/gate/approval"
+)
+
+var allow = approval.Decision{Option: json.RawMessage(`"accept"`), Outcome: approval.OutcomeAllow, Source: approval.SourceHuman, By: "user:sam"}
+
+// TestTransitions is the whole table: from each state a record can be in, what
+// each transition makes of it. What the table leaves out is a conflict.
+func TestTransitions(t *testing.T) {
+	soon, late, gone := noon.Add(time.Second), noon.Add(10*time.Minute), noon.Add(time.Hour)
+	must := func(r approval.Record, err error) approval.Record {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	waits := pending(t)
+	decided := must(waits.Decide(waits.From(), allow, soon))
+	writing := must(decided.BeginSend(decided.From(), soon))
+	sent := must(writing.MarkSent(writing.From(), soon))
+	records := map[string]approval.Record{
+		"pending": waits, "decided": decided, "writing": writing, "sent": sent,
+		"resolved":  must(sent.Resolve(sent.From(), "", "done", soon)),
+		"expired":   must(waits.Expire(waits.From(), late)),
+		"cancelled": must(waits.Cancel(waits.From(), "", "over", soon)),
+		"lost":      must(waits.Abandon(waits.From(), gone)),
+		"unknown":   must(writing.Abandon(writing.From(), gone)),
+	}
+	steps := map[string]func(approval.Record) (approval.Record, error){
+		"decide": func(r approval.Record) (approval.Record, error) { return r.Decide(r.From(), allow, soon) },
+		"reroute": func(r approval.Record) (approval.Record, error) {
+			return r.Reroute(r.From(), draft(t).Ruling, nil, soon)
+		},
+		"begin": func(r approval.Record) (approval.Record, error) { return r.BeginSend(r.From(), soon) },
+		"sent":  func(r approval.Record) (approval.Record, error) { return r.MarkSent(r.From(), soon) },
+		"resolve": func(r approval.Record) (approval.Record, error) {
+			return r.Resolve(r.From(), "user:sam", "looked", soon)
+		},
+		"cancel":  func(r approval.Record) (approval.Record, error) { return r.Cancel(r.From(), "user:sam", "over", soon) },
+		"expire":  func(r approval.Record) (approval.Record, error) { return r.Expire(r.From(), late) },
+		"abandon": func(r approval.Record) (approval.Record, error) { return r.Abandon(r.From(), gone) },
+	}
+	table := map[string]map[string]approval.State{
+		"pending": {
+			"decide": approval.Decided, "reroute": approval.Pending, "cancel": approval.Cancelled,
+			"expire": approval.Expired, "abandon": approval.Lost,
+		},
+		"decided":   {"begin": approval.Decided, "cancel": approval.Cancelled, "abandon": approval.Lost},
+		"writing":   {"sent": approval.Sent, "abandon": approval.Unknown},
+		"sent":      {"resolve": approval.Resolved, "abandon": approval.Resolved},
+		"unknown":   {"resolve": approval.Resolved},
+		"resolved":  {},
+		"expired":   {},
+		"cancelled": {},
+		"lost":      {},
+	}
+	for name, r := range records {
+		for step, move := range steps {
+			t.Run(name+" "+step, func(t *testing.T) {
+				before, err := json.Marshal(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := move(r)
+				after, marshalErr := json.Marshal(r)
+				if marshalErr != nil {
+					t.Fatal(marshalErr)
+				}
+				if diff := cmp.Diff(string(before), string(after)); diff != "" {
+					t.Errorf("the record itself changed (-want +got):\n%s", diff)
+				}
+				want, ok := table[name][step]
+				if !ok {
+					conflict, is := errors.AsType[*approval.ConflictError](err)
+					if !is || conflict.Current.ID != r.ID || conflict.Current.Revision != r.Revision {
+						t.Errorf("err = %v, want a conflict with the record", err)
+					}
+					return
+				}
+				if err != nil || got.State != want || got.Revision != r.Revision+1 || got.ID != r.ID || !got.Deadline.Equal(r.Deadline) {
+					t.Errorf("state %s at revision %d, %v; want %s at %d", got.State, got.Revision, err, want, r.Revision+1)
+				}
+				if over := !got.State.Live(); over != (got.Closing != nil) {
+					t.Errorf("closing = %+v in state %s", got.Closing, got.State)
+				}
+			})
+		}
+	}
+}
+
+func TestTransitionsNameTheReason(t *testing.T) {
+	r := pending(t)
+	decide := func(from approval.From, d approval.Decision, at time.Time) error {
+		_, err := r.Decide(from, d, at)
+		return err
+	}
+	bad := allow
+	bad.Option = json.RawMessage(`"perhaps"`)
+	tests := []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"in time", decide(r.From(), allow, noon.Add(10*time.Minute-time.Millisecond)), nil},
+		{"at the deadline", decide(r.From(), allow, noon.Add(10*time.Minute)), approval.ErrExpired},
+		{"after the lease", decide(r.From(), allow, noon.Add(time.Hour)), approval.ErrLost},
+		{"a stale revision", decide(approval.From{ID: r.ID, Revision: 0, Instance: "i1"}, allow, noon), approval.ErrConflict},
+		{"another instance", decide(approval.From{ID: r.ID, Revision: 1, Instance: "i2"}, allow, noon), approval.ErrInstance},
+		{"no instance", decide(approval.From{ID: r.ID, Revision: 1}, allow, noon), approval.ErrInstance},
+		{"another id", decide(approval.From{ID: "x", Revision: 1, Instance: "i1"}, allow, noon), approval.ErrNotFound},
+		{"no option of this record", decide(r.From(), bad, noon), approval.ErrNotOffered},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if !errors.Is(tt.err, tt.want) {
+				t.Errorf("err = %v, want %v", tt.err, tt.want)
+			}
+		})
+	}
+	expired, err := r.Expire(r.From(), noon.Add(10*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := expired.Decide(r.From(), allow, noon); !errors.Is(err, approval.ErrExpired) || !errors.Is(err, approval.ErrConflict) || errors.Is(err, approval.ErrLost) {
+		t.Errorf("a conflict with an expired record: %v", err)
+	}
+}
+
+func TestFence(t *testing.T) {
+	waits := pending(t)
+	r, err := waits.Decide(waits.From(), allow, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := allow
+	no.Outcome, no.Option = approval.OutcomeDeny, json.RawMessage(`"decline"`)
+	denied, err := waits.Decide(waits.From(), no, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancelled, err := r.Cancel(r.From(), "", "over", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name                  string
+		r                     approval.Record
+		run, instance, digest string
+		at                    time.Time
+		want                  error
+	}{
+		{"what was allowed", r, "", "i1", r.Digest, noon, nil},
+		{"past the deadline of the question", r, "", "i1", r.Digest, noon.Add(11 * time.Minute), nil},
+		{"another run", r, "r2", "i1", r.Digest, noon, approval.ErrInstance},
+		{"another instance", r, "", "i2", r.Digest, noon, approval.ErrInstance},
+		{"another action", r, "", "i1", "x", noon, approval.ErrDigest},
+		{"no action", r, "", "i1", "", noon, approval.ErrDigest},
+		{"nothing decided", waits, "", "i1", r.Digest, noon, approval.ErrConflict},
+		{"denied", denied, "", "i1", r.Digest, noon, approval.ErrNotAllowed},
+		{"cancelled since", cancelled, "", "i1", r.Digest, noon, approval.ErrConflict},
+		{"a lease that ran out", r, "", "i1", r.Digest, noon.Add(time.Hour), approval.ErrLost},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.r.Fence(tt.run, tt.instance, tt.digest, tt.at); !errors.Is(err, tt.want) {
+				t.Errorf("err = %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
