@@ -445,17 +445,63 @@ func (u *union) write() (*ast.Module, error) {
 }
 
 // stage moves the rules, as a stage of the compiler that follows the one which
-// resolves references.
+// resolves references. A rule that some other rule may refer to is copied.
 func (u *union) stage(c *ast.Compiler) *ast.Error {
 	layers := c.Modules[layersModule]
+	referred := references(c)
+	gone := map[*ast.Rule]bool{}
 	for _, m := range u.moved {
-		r := c.Modules[m.module].Rules[m.place].Copy()
+		r := c.Modules[m.module].Rules[m.place]
+		if path := r.Module.Package.Path.Append(ast.StringTerm(string(r.Head.Name))); referred(path) {
+			r = r.Copy()
+		} else {
+			gone[r] = true
+		}
 		name := ast.VarTerm(m.into).SetLocation(r.Head.Location)
 		r.Head.Name, r.Head.Reference = ast.Var(m.into), ast.Ref{name}
 		r.Module = layers
 		layers.Rules = append(layers.Rules, r)
 	}
+	for name, module := range c.Modules {
+		if name != layersModule {
+			module.Rules = slices.DeleteFunc(module.Rules, func(r *ast.Rule) bool { return gone[r] })
+		}
+	}
 	return nil
+}
+
+// references tells which rules the modules refer to. The answer is yes too often
+// where a reference has a variable in it.
+func references(c *ast.Compiler) func(path ast.Ref) bool {
+	// seen holds the paths that are referred to, and all paths above them.
+	seen, whole := map[string]bool{}, map[string]bool{}
+	for _, m := range c.Modules {
+		for _, rule := range m.Rules {
+			ast.WalkRefs(rule, func(r ast.Ref) bool {
+				if r.HasPrefix(ast.DefaultRootRef) {
+					ground := r.GroundPrefix()
+					whole[ground.String()] = true
+					for n := range ground {
+						seen[ground[:n+1].String()] = true
+					}
+				}
+				return false
+			})
+		}
+	}
+	return func(path ast.Ref) bool {
+		// Something in the value of the rule, or the rule.
+		if seen[path.String()] {
+			return true
+		}
+		// A document that the rule is in.
+		for n := range path {
+			if whole[path[:n+1].String()] {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 // asksForMetadata reports whether the module looks at its own annotations.
