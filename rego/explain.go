@@ -42,10 +42,18 @@ const classifyQuery = `x = {
 	"nodes": data.regent.call.nodes,
 }`
 
-// Classify says what a call does. An error means that the built-in policies
-// could not tell within the deadline: the effects are then unknown.
+// Classify says what a call does, command by command. It takes longer than a
+// ruling, which needs no reasons, and is given the time that an explanation is. An
+// error means that it could not tell even so: the effects are then unknown.
 func (p *Policy) Classify(ctx context.Context, r *approval.Request) (Classification, error) {
-	return p.classify(ctx, p.facts.input(r))
+	return p.patient().classify(ctx, p.facts.input(r))
+}
+
+// patient is the same policy with the time that explanations are given.
+func (p *Policy) patient() *Policy {
+	slow := *p
+	slow.settings.Timeout = max(slow.settings.Timeout, explainTimeout)
+	return &slow
 }
 
 func (p *Policy) classify(ctx context.Context, in *Input) (Classification, error) {
@@ -106,8 +114,7 @@ type NearMiss struct {
 // given the time for it.
 func (p *Policy) Explain(ctx context.Context, r *approval.Request) (Explanation, error) {
 	in := p.facts.input(r)
-	slow := *p
-	slow.settings.Timeout = max(slow.settings.Timeout, explainTimeout)
+	slow := p.patient()
 	out := Explanation{Ruling: p.Rule(ctx, r), Nearly: []NearMiss{}, Facts: in.Facts}
 	var err error
 	if out.Classification, err = slow.classify(ctx, in); err != nil {
