@@ -18,7 +18,7 @@ const module = "github.com/regent-policy/regent/"
 var layers = [][]string{
 	{"gate/permission", "config"},
 	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema"},
-	{"rego/argv", "rego/catalog"},
+	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest"},
 	{"rego"},
 	{"rego/cases"},
 	{"gate"},
@@ -33,6 +33,8 @@ var owners = map[string][]string{
 	"mvdan.cc/sh/v3":                   {"rego/shell", "harness/codex"},
 	"gopkg.in/yaml.v3":                 {"config", "rego", "policies_test", "cmd/regent"},
 	"github.com/spf13/cobra":           {"cmd/regent"},
+	"modernc.org/sqlite":               {"gate/ledger"},
+	"database/sql":                     {"gate/ledger"},
 }
 
 type goPackage struct {

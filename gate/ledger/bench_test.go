@@ -1,0 +1,121 @@
+package ledger_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/ledger"
+	"github.com/regent-policy/regent/gate/ledger/ledgertest"
+)
+
+const (
+	benchCallers = 16
+	benchRounds  = 5
+	// benchShare is how many requests each caller asks and decides in a round.
+	benchShare = 25
+)
+
+// BenchmarkGroupCommit measures 16 callers who each ask and decide, that is two
+// durable changes, in three ways within one run: through one ledger; through a
+// ledger of their own on the same file, hence with a transaction for each call;
+// and as two appends to a plain file with fdatasync. It prints how many times
+// faster the first is, as the median of the rounds.
+func BenchmarkGroupCommit(b *testing.B) {
+	drafts := func() [][]approval.Record {
+		all := make([][]approval.Record, benchCallers)
+		for i := range all {
+			for range benchShare {
+				all[i] = append(all[i], ledgertest.Record(b, time.Now))
+			}
+		}
+		return all
+	}
+	through := func(pick func(caller int) *ledger.DB) time.Duration {
+		records := drafts()
+		return together(func(caller int) {
+			db := pick(caller)
+			for _, r := range records[caller] {
+				r, err := db.Insert(b.Context(), r)
+				if err == nil {
+					_, err = db.Decide(b.Context(), r.From(), ledgertest.Allow())
+				}
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	dir := b.TempDir()
+	one := open(b, filepath.Join(dir, "one.db"), ledger.Options{})
+	own := make([]*ledger.DB, benchCallers)
+	for i := range own {
+		own[i] = open(b, filepath.Join(dir, "own.db"), ledger.Options{})
+	}
+	for _, db := range []*ledger.DB{one, own[0]} {
+		if _, err := db.Lease(b.Context(), "i1", time.Hour); err != nil {
+			b.Fatal(err)
+		}
+	}
+	file, err := os.Create(filepath.Join(dir, "raw"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := file.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	var mu sync.Mutex
+	line := make([]byte, 2048)
+	raw := func() time.Duration {
+		return together(func(int) {
+			for range 2 * benchShare {
+				mu.Lock()
+				_, err := file.Write(line)
+				if err == nil {
+					err = datasync(file)
+				}
+				mu.Unlock()
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	var perCall, appending []float64
+	var grouped []time.Duration
+	for b.Loop() {
+		for range benchRounds {
+			g := through(func(int) *ledger.DB { return one })
+			s := through(func(i int) *ledger.DB { return own[i] })
+			r := raw()
+			grouped = append(grouped, g)
+			perCall = append(perCall, s.Seconds()/g.Seconds())
+			appending = append(appending, r.Seconds()/g.Seconds())
+		}
+	}
+	b.ReportMetric(median(perCall), "x-vs-transaction-per-call")
+	b.ReportMetric(median(appending), "x-vs-append+fdatasync")
+	b.ReportMetric(benchCallers*benchShare/median(grouped).Seconds(), "decisions/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+func together(do func(caller int)) time.Duration {
+	var wait sync.WaitGroup
+	begin := time.Now()
+	for i := range benchCallers {
+		wait.Go(func() { do(i) })
+	}
+	wait.Wait()
+	return time.Since(begin)
+}
+
+func median[T float64 | time.Duration](values []T) T {
+	slices.Sort(values)
+	return values[len(values)/2]
+}

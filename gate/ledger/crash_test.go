@@ -1,0 +1,359 @@
+package ledger_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/ledger"
+	"github.com/regent-policy/regent/gate/ledger/ledgertest"
+)
+
+// childPath tells the test binary to be the process that is killed, and where
+// its ledger is. killsVar asks for more kills than a usual run has.
+const (
+	childPath = "REGENT_TEST_LEDGER_CHILD"
+	killsVar  = "REGENT_TEST_LEDGER_KILLS"
+)
+
+// child writes to the ledger as fast as it can, and to standard output what it
+// was told is done, until it is killed.
+func child(path string) {
+	fail := func(err error) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	ctx := context.Background()
+	db, err := ledger.Open(ctx, path, ledger.Options{})
+	if err != nil {
+		fail(err)
+	}
+	if _, err := db.Recover(ctx); err != nil {
+		fail(err)
+	}
+	instance := approval.NewID()
+	if _, err := db.Lease(ctx, instance, time.Hour); err != nil {
+		fail(err)
+	}
+	var out sync.Mutex
+	say := func(r approval.Record) {
+		out.Lock()
+		defer out.Unlock()
+		fmt.Printf("%s %d\n", r.ID, r.Revision)
+	}
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for {
+				d := ledgertest.Draft()
+				d.Instance = instance
+				r, err := approval.New(d, time.Now())
+				if err != nil {
+					fail(err)
+				}
+				for _, step := range []func() (approval.Record, error){
+					func() (approval.Record, error) { return db.Insert(ctx, r) },
+					func() (approval.Record, error) { return db.Decide(ctx, r.From(), ledgertest.Allow()) },
+					func() (approval.Record, error) { return db.BeginSend(ctx, r.From()) },
+					func() (approval.Record, error) { return db.MarkSent(ctx, r.From()) },
+				} {
+					if r, err = step(); err != nil {
+						fail(err)
+					}
+					say(r)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// A process that is killed loses nothing that it has heard of. (That what is
+// synced outlives the machine is for SQLite and the disk to keep.)
+func TestKilledProcessesLoseNothing(t *testing.T) {
+	kills := 6
+	if v := os.Getenv(killsVar); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kills = n
+	}
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	acknowledged := map[string]int64{}
+	for kill := range kills {
+		// At another point of the work each time.
+		for id, revision := range killAfter(t, path, 1+(kill*37)%211) {
+			acknowledged[id] = revision
+		}
+		db, err := ledger.Open(t.Context(), path, ledger.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		verifies(t, db)
+		for id, revision := range acknowledged {
+			r, err := db.Read(t.Context(), id)
+			if err != nil || r.Revision < revision {
+				t.Errorf("acknowledged: %s at revision %d; stored: revision %d, %v", id, revision, r.Revision, err)
+			}
+		}
+		before, err := db.List(t.Context(), approval.Query{States: []approval.State{approval.Pending, approval.Decided, approval.Sent}})
+		if err != nil || len(before.Records) == 0 {
+			t.Errorf("nothing was under way when the process was killed: %v", err)
+		}
+		if _, err := db.Recover(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, r := range before.Records {
+			after, err := db.Read(t.Context(), r.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := approval.Lost
+			switch {
+			case r.State == approval.Sent:
+				want = approval.Resolved
+			case !r.Writing.IsZero():
+				want = approval.Unknown
+			}
+			if after.State != want {
+				t.Errorf("after recovery a %s record is %s, want %s", r.State, after.State, want)
+			}
+		}
+		verifies(t, db)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(acknowledged) < kills {
+		t.Errorf("%d records in %d runs prove nothing", len(acknowledged), kills)
+	}
+}
+
+// killAfter runs a child, kills it after some lines, and returns all that it said.
+func killAfter(t *testing.T, path string, lines int) map[string]int64 {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childPath+"="+path)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]int64{}
+	in := bufio.NewReader(out)
+	for n := 0; ; n++ {
+		line, err := in.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			break // a half line was not heard
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, revision, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if said[id], err = strconv.ParseInt(revision, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+		if n == lines {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // it was killed
+	if stderr.Len() > 0 {
+		t.Fatalf("the child failed: %s", &stderr)
+	}
+	return said
+}
+
+func verifies(t testing.TB, db *ledger.DB, known ...ledger.Head) ledger.Report {
+	t.Helper()
+	report, err := db.Verify(t.Context(), known...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Faults) > 0 {
+		t.Fatalf("faults: %v", report.Faults)
+	}
+	return report
+}
+
+// fill stores count decided records.
+func fill(t testing.TB, db *ledger.DB, count int) (records []approval.Record) {
+	t.Helper()
+	if _, err := db.Lease(t.Context(), "i1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for range count {
+		r, err := db.InsertDecided(t.Context(), ledgertest.Record(t, time.Now), ledgertest.Allow())
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	small, err := ledger.Open(t.Context(), path, ledger.Options{MaxBytes: 300 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending := ledgertest.Record(t, time.Now)
+	records := fill(t, small, 1)
+	if pending, err = small.Insert(t.Context(), pending); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil && len(records) < 10000 {
+		var r approval.Record
+		if r, err = small.InsertDecided(t.Context(), ledgertest.Record(t, time.Now), ledgertest.Allow()); err == nil {
+			records = append(records, r)
+		}
+	}
+	if !errors.Is(err, approval.ErrFull) {
+		t.Fatalf("after %d records: %v, want ErrFull", len(records), err)
+	}
+	// Callers that share a transaction all hear of it.
+	var wait sync.WaitGroup
+	for range 32 {
+		wait.Go(func() {
+			d := ledgertest.Draft()
+			d.Request.Reason = strings.Repeat("long ", 4000)
+			r, err := approval.New(d, time.Now())
+			if err != nil {
+				t.Error(err)
+			}
+			if _, err := small.Insert(t.Context(), r); !errors.Is(err, approval.ErrFull) {
+				t.Errorf("err = %v, want ErrFull", err)
+			}
+		})
+	}
+	wait.Wait()
+	verifies(t, small)
+	if err := small.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	roomy := open(t, path, ledger.Options{})
+	if report := verifies(t, roomy); report.Approvals != int64(len(records))+1 {
+		t.Errorf("%d records, want %d", report.Approvals, len(records)+1)
+	}
+	for _, r := range records {
+		if _, err := roomy.Read(t.Context(), r.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := roomy.Decide(t.Context(), pending.From(), ledgertest.Deny()); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+func TestFilesThatVanishAreNoticed(t *testing.T) {
+	for _, suffix := range []string{"", "-wal"} {
+		t.Run("runtime.db"+suffix, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "runtime.db")
+			db := open(t, path, ledger.Options{})
+			r := fill(t, db, 1)[0]
+			if err := os.Remove(path + suffix); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.BeginSend(t.Context(), r.From()); !errors.Is(err, approval.ErrDamaged) {
+				t.Errorf("write: %v, want ErrDamaged", err)
+			}
+			if _, err := db.Read(t.Context(), r.ID); !errors.Is(err, approval.ErrDamaged) {
+				t.Errorf("read: %v, want ErrDamaged", err)
+			}
+			// Nor is another file in its place the same ledger.
+			if err := os.WriteFile(path+suffix, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.BeginSend(t.Context(), r.From()); !errors.Is(err, approval.ErrDamaged) {
+				t.Errorf("write to a new file: %v, want ErrDamaged", err)
+			}
+		})
+	}
+}
+
+func TestTruncatedFileIsDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	db, err := ledger.Open(t.Context(), path, ledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := fill(t, db, 40)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, info.Size()/2/4096*4096); err != nil {
+		t.Fatal(err)
+	}
+	db, err = ledger.Open(t.Context(), path, ledger.Options{})
+	if err == nil {
+		_, err = db.Verify(t.Context())
+		for _, r := range records {
+			_, readErr := db.Read(t.Context(), r.ID)
+			err = errors.Join(err, readErr)
+		}
+		if closeErr := db.Close(); closeErr != nil {
+			t.Error(closeErr)
+		}
+	}
+	if !errors.Is(err, approval.ErrDamaged) {
+		t.Errorf("err = %v, want ErrDamaged", err)
+	}
+}
+
+func TestExportIsWhatTheLedgerHolds(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "runtime.db"), ledger.Options{})
+	records := fill(t, db, 3)
+	var out strings.Builder
+	if err := db.Export(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	var seqs []int64
+	var head ledger.Head
+	for line := range strings.Lines(out.String()) {
+		var l struct {
+			Approval *approval.Record
+			Event    *approval.Event
+			Head     *ledger.Head
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case l.Approval != nil:
+			ids = append(ids, l.Approval.ID)
+		case l.Event != nil:
+			seqs = append(seqs, l.Event.Seq)
+		case l.Head != nil:
+			head = *l.Head
+		}
+	}
+	if len(ids) != 3 || ids[0] != records[0].ID || len(seqs) != 6 || seqs[5] != 6 || head != verifies(t, db).Head {
+		t.Errorf("approvals %v, events %v, head %+v", ids, seqs, head)
+	}
+}

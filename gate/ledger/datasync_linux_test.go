@@ -1,0 +1,8 @@
+package ledger_test
+
+import (
+	"os"
+	"syscall"
+)
+
+func datasync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }

@@ -1,0 +1,349 @@
+package ledger_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/ledger"
+	"github.com/regent-policy/regent/gate/ledger/ledgertest"
+)
+
+// edit runs SQL on the file as somebody would who goes around the ledger.
+func edit(t *testing.T, path string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, s := range statements {
+		result, err := db.ExecContext(t.Context(), s)
+		if err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+		if n, err := result.RowsAffected(); strings.HasPrefix(s, "UPDATE") && n == 0 {
+			t.Fatalf("%s changed nothing: %v", s, err)
+		}
+	}
+}
+
+func TestVerifyFindsWhatWasDone(t *testing.T) {
+	const unlock = `DROP TRIGGER events_are_never_changed; DROP TRIGGER events_are_never_removed`
+	// Five records with two events each: event 2k-1 asks and 2k decides record k.
+	tests := []struct {
+		name string
+		sql  []string
+		want []string
+	}{
+		{"an edited event", []string{`UPDATE events SET outcome = 'deny' WHERE seq = 4`}, []string{"events 4: edited or moved"}},
+		{"an edited time of an event", []string{`UPDATE events SET at_ms = at_ms + 1 WHERE seq = 5`}, []string{"events 5: edited or moved"}},
+		{"an edited first event", []string{`UPDATE events SET by = 'x' WHERE seq = 1`}, []string{"events 1: edited or moved"}},
+		{"an edited hash", []string{`UPDATE events SET hash = 'x' WHERE seq = 10`}, []string{"events 10: edited or moved", "head: its hash"}},
+		{"a missing event", []string{`DELETE FROM events WHERE seq = 4`}, []string{"events 4: missing", "approvals ID2: edited: it is decided at revision 2"}},
+		{"a missing first event", []string{`DELETE FROM events WHERE seq = 1`}, []string{"events 1: missing", "events 2: does not follow"}},
+		{"several missing events", []string{`DELETE FROM events WHERE seq IN (3, 4, 5, 6)`}, []string{"events 3 to 6: missing", "approvals ID2: added", "approvals ID3: added"}},
+		{"events cut off", []string{`DELETE FROM events WHERE seq > 8`}, []string{"events 9 to 10: missing: the end of the chain was cut off", "approvals ID5: added"}},
+		{"events cut off with their record", []string{`DELETE FROM events WHERE seq > 8`, `DELETE FROM approvals WHERE n = 5`},
+			[]string{"events 9 to 10: missing: the end of the chain was cut off", "approvals: number 5 to 5 missing: the end was cut off"}},
+		{"no events left", []string{`DELETE FROM events`}, []string{"events 1 to 10: missing", "approvals ID1: added"}},
+		{"events in another order", []string{`UPDATE events SET seq = -1 WHERE seq = 3`, `UPDATE events SET seq = 3 WHERE seq = 6`, `UPDATE events SET seq = 6 WHERE seq = -1`},
+			[]string{"events 3: edited or moved", "events 6: edited or moved"}},
+		{"an added event", []string{`INSERT INTO events SELECT 11, at_ms, kind, id, 3, state, workspace, outcome, source, by, record, 'x' FROM events WHERE seq = 10`},
+			[]string{"events 11: edited or moved", "head: names event 10"}},
+		{"an edited decision", []string{`UPDATE approvals SET body = replace(body, '"outcome":"allow"', '"outcome":"deny"') WHERE n = 3`}, []string{"approvals ID3: edited: it is not what"}},
+		{"an edited column", []string{`UPDATE approvals SET deadline_ms = deadline_ms + 1 WHERE n = 3`}, []string{"approvals ID3: edited: it is not what"}},
+		{"a state set back", []string{`UPDATE approvals SET state = 'pending', revision = 1, body = replace(replace(body, '"decided"', '"pending"'), '"revision":2', '"revision":1') WHERE n = 2`},
+			[]string{"approvals ID2: edited: it is pending at revision 1, the last event says decided at revision 2"}},
+		{"a missing record", []string{`DELETE FROM approvals WHERE n = 3`}, []string{"approvals: number 3 to 3 missing, before ID4", "approvals ID3: missing: events tell of it"}},
+		{"an added record", []string{`INSERT INTO approvals SELECT 6, 'forged', revision, state, workspace, run, session, instance, deadline_ms, body FROM approvals WHERE n = 5`},
+			[]string{"approvals forged: added", "approvals: number 6 to 6 were added"}},
+		{"records in another order", []string{`UPDATE approvals SET n = 9 WHERE n = 2`, `UPDATE approvals SET n = 2 WHERE n = 4`, `UPDATE approvals SET n = 4 WHERE n = 9`},
+			[]string{"approvals ID2: edited", "approvals ID4: edited"}},
+		{"an edited head", []string{`UPDATE head SET hash = 'x'`}, []string{"head: its hash"}},
+		{"a missing head", []string{`DELETE FROM head`}, []string{"head: missing"}},
+		{"an index that lies", []string{`PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, 'state, n', 'run, n') WHERE name = 'approvals_state'`},
+			[]string{"database:"}},
+	}
+	template := filepath.Join(t.TempDir(), "runtime.db")
+	db, err := ledger.Open(t.Context(), template, ledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := fill(t, db, 5)
+	head := verifies(t, db).Head
+	if head.Seq != 10 || head.Approvals != 5 {
+		t.Fatalf("head = %+v", head)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "runtime.db")
+			if err := os.WriteFile(path, file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			edit(t, path, append([]string{unlock}, tt.sql...)...)
+			report, err := open(t, path, ledger.Options{}).Verify(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range report.Faults {
+				text := f.String()
+				for i, r := range records {
+					text = strings.ReplaceAll(text, r.ID, fmt.Sprintf("ID%d", i+1))
+				}
+				got = append(got, text)
+			}
+			all := strings.Join(got, "\n")
+			for _, want := range tt.want {
+				if !strings.Contains("\n"+all, "\n"+want) {
+					t.Errorf("no fault %q in:\n%s", want, all)
+				}
+			}
+		})
+	}
+	t.Run("nothing", func(t *testing.T) {
+		verifies(t, open(t, template, ledger.Options{}), head)
+	})
+	t.Run("a whole new chain, only a known head shows", func(t *testing.T) {
+		other := open(t, filepath.Join(t.TempDir(), "runtime.db"), ledger.Options{})
+		fill(t, other, 6)
+		verifies(t, other)
+		report, err := other.Verify(t.Context(), head, ledger.Head{Seq: 99, Hash: "x"})
+		if err != nil || len(report.Faults) != 2 || !strings.Contains(report.Faults[0].String(), "events 10: rewritten") ||
+			!strings.Contains(report.Faults[1].String(), "events 99: missing") {
+			t.Errorf("faults = %v, %v", report.Faults, err)
+		}
+	})
+}
+
+func TestEventsCannotBeChangedThroughSQL(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	fill(t, open(t, path, ledger.Options{}), 1)
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, s := range []string{`UPDATE events SET by = 'x'`, `DELETE FROM events`} {
+		if _, err := db.ExecContext(t.Context(), s); err == nil || !strings.Contains(err.Error(), "append only") {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+}
+
+func TestEditedRecordIsNotActedOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	db := open(t, path, ledger.Options{})
+	r := fill(t, db, 1)[0]
+	edit(t, path, `UPDATE approvals SET state = 'sent'`)
+	if _, err := db.Read(t.Context(), r.ID); !errors.Is(err, approval.ErrDamaged) {
+		t.Errorf("Read: %v, want ErrDamaged", err)
+	}
+	if _, err := db.BeginSend(t.Context(), r.From()); !errors.Is(err, approval.ErrDamaged) {
+		t.Errorf("BeginSend: %v, want ErrDamaged", err)
+	}
+}
+
+func TestOneRaceThroughTwoDatabases(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	dbs := []*ledger.DB{open(t, path, ledger.Options{}), open(t, path, ledger.Options{})}
+	if _, err := dbs[0].Lease(t.Context(), "i1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	const records = 25
+	outcomes := make([][2]error, records)
+	var wait sync.WaitGroup
+	start := make(chan struct{})
+	for i := range records {
+		r, err := dbs[0].Insert(t.Context(), ledgertest.Record(t, time.Now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, db := range dbs {
+			wait.Go(func() {
+				<-start
+				_, outcomes[i][j] = db.Decide(t.Context(), r.From(), ledgertest.Allow())
+			})
+		}
+	}
+	close(start)
+	wait.Wait()
+	for i, o := range outcomes {
+		if (o[0] == nil) == (o[1] == nil) || !errors.Is(errors.Join(o[0], o[1]), approval.ErrConflict) {
+			t.Errorf("record %d: %v and %v, want one winner and one conflict", i, o[0], o[1])
+		}
+	}
+	verifies(t, dbs[1])
+}
+
+func TestSecretsAreNotInTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	db, err := ledger.Open(t.Context(), path, ledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Lease(t.Context(), "i1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	d := ledgertest.Draft()
+	d.Request.Command.Text = "curl -u key-123456:x https://user:pw-98765@example.com/v1"
+	r, err := approval.New(d, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Insert(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(file), "example.com/v1") {
+		t.Fatal("the command is not in the file at all")
+	}
+	for _, secret := range []string{"key-123456", "pw-98765"} {
+		if strings.Contains(string(file), secret) {
+			t.Errorf("%q is in the file", secret)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	t.Run("a new file is for its owner only", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "runtime.db")
+		open(t, path, ledger.Options{})
+		for _, name := range []string{path, path + "-wal", path + "-shm"} {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Mode().Perm(); got != 0o600 {
+				t.Errorf("%s has mode %o", filepath.Base(name), got)
+			}
+		}
+	})
+	t.Run("a path may hold anything", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "a b%20?mode=memory#x&é.db")
+		fill(t, open(t, path, ledger.Options{}), 1)
+		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+			t.Errorf("the file was not used: %v", err)
+		}
+	})
+	t.Run("the folder must exist", func(t *testing.T) {
+		if _, err := ledger.Open(t.Context(), filepath.Join(t.TempDir(), "no", "runtime.db"), ledger.Options{}); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("err = %v", err)
+		}
+	})
+	t.Run("no database", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "notes.txt")
+		text := strings.Repeat("these are notes\n", 100)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ledger.Open(t.Context(), path, ledger.Options{}); !errors.Is(err, approval.ErrDamaged) {
+			t.Errorf("err = %v, want ErrDamaged", err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("the file was changed: %v", err)
+		}
+	})
+	t.Run("a database of something else", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "other.db")
+		edit(t, path, `CREATE TABLE songs (title TEXT)`)
+		if _, err := ledger.Open(t.Context(), path, ledger.Options{}); !errors.Is(err, approval.ErrDamaged) {
+			t.Errorf("err = %v, want ErrDamaged", err)
+		}
+	})
+	t.Run("a newer version", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "runtime.db")
+		db, err := ledger.Open(t.Context(), path, ledger.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		edit(t, path, `PRAGMA user_version = 99`)
+		if _, err := ledger.Open(t.Context(), path, ledger.Options{}); err == nil || !strings.Contains(err.Error(), "version 99") {
+			t.Errorf("err = %v", err)
+		}
+	})
+}
+
+// A caller that goes away while its change waits leaves no trace.
+func TestAbandonedChangesAreNotMade(t *testing.T) {
+	block, entered := make(chan struct{}), make(chan struct{}, 1)
+	var blocking sync.Once
+	armed := make(chan struct{})
+	now := func() time.Time {
+		select {
+		case <-armed:
+			blocking.Do(func() {
+				entered <- struct{}{}
+				<-block
+			})
+		default:
+		}
+		return time.Now()
+	}
+	db := open(t, filepath.Join(t.TempDir(), "runtime.db"), ledger.Options{Now: now})
+	if _, err := db.Lease(t.Context(), "i1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	begunRecord, abandonedRecord := ledgertest.Record(t, time.Now), ledgertest.Record(t, time.Now)
+	ctx, cancel := context.WithCancel(t.Context())
+	close(armed)
+	var wait sync.WaitGroup
+	var begunErr error
+	wait.Go(func() { _, begunErr = db.Insert(ctx, begunRecord) })
+	<-entered
+	// The writer stands in the first change. The second waits, and is given up.
+	abandonedErr := make(chan error)
+	wait.Go(func() {
+		_, err := db.Insert(ctx, abandonedRecord)
+		abandonedErr <- err
+	})
+	cancel()
+	if err := <-abandonedErr; !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v, want that of the context", err)
+	}
+	close(block)
+	wait.Wait()
+	if begunErr != nil {
+		t.Errorf("a change that was begun: %v", begunErr)
+	}
+	if _, err := db.Read(t.Context(), begunRecord.ID); err != nil {
+		t.Errorf("a change that was begun is not there: %v", err)
+	}
+	if _, err := db.Read(t.Context(), abandonedRecord.ID); !errors.Is(err, approval.ErrNotFound) {
+		t.Errorf("an abandoned change: %v, want ErrNotFound", err)
+	}
+}

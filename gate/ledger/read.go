@@ -1,0 +1,226 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/regent-policy/regent/gate/approval"
+)
+
+// maxPageBytes bounds the bodies of one page: a request may have megabytes.
+const maxPageBytes = 16 << 20
+
+// row is an approval as the table has it. A lease is not part of it.
+type row struct {
+	n, revision, deadline, lease                       int64
+	id, state, workspace, run, session, instance, body string
+}
+
+const rowColumns = `a.n, a.id, a.revision, a.state, a.workspace, a.run, a.session, a.instance, a.deadline_ms, a.body, l.until_ms`
+
+func (w *row) scan(from interface{ Scan(...any) error }) error {
+	return from.Scan(&w.n, &w.id, &w.revision, &w.state, &w.workspace, &w.run, &w.session, &w.instance, &w.deadline, &w.body, &w.lease)
+}
+
+func newRow(n int64, r approval.Record) (row, error) {
+	r.Lease = time.Time{}
+	body, err := jsonv2.Marshal(r)
+	if err != nil {
+		return row{}, fmt.Errorf("%w: %w", approval.ErrInvalid, err)
+	}
+	return row{
+		n: n, id: r.ID, revision: r.Revision, state: string(r.State), workspace: r.Workspace, run: r.Run, session: sessionOf(r),
+		instance: r.Instance, deadline: r.Deadline.UnixMilli(), body: string(body),
+	}, nil
+}
+
+func sessionOf(r approval.Record) string {
+	if r.Request == nil || r.Request.Session == nil {
+		return ""
+	}
+	return r.Request.Session.ID
+}
+
+func (w *row) hash() string {
+	return digest("approval", w.n, w.id, w.revision, w.state, w.workspace, w.run, w.session, w.instance, w.deadline, w.body)
+}
+
+// record decodes a row and checks that its columns say what its body says:
+// somebody may have edited one of them.
+func (w *row) record() (approval.Record, error) {
+	var r approval.Record
+	if err := jsonv2.Unmarshal([]byte(w.body), &r); err != nil {
+		return approval.Record{}, fmt.Errorf("%w: approval %s: %w", approval.ErrDamaged, w.id, err)
+	}
+	if r.ID != w.id || r.Revision != w.revision || string(r.State) != w.state || r.Workspace != w.workspace || r.Run != w.run ||
+		sessionOf(r) != w.session || r.Instance != w.instance || r.Deadline.UnixMilli() != w.deadline {
+		return approval.Record{}, fmt.Errorf("%w: approval %s: its columns and its body differ", approval.ErrDamaged, w.id)
+	}
+	if w.lease > 0 {
+		r.Lease = time.UnixMilli(w.lease).UTC()
+	}
+	return r, nil
+}
+
+// reading admits a read that ends with ctx or when the ledger closes.
+func (db *DB) reading(ctx context.Context) (context.Context, func(), error) {
+	if err := db.enter(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := db.intact(); err != nil {
+		db.calls.Done()
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(db.ctx, func() { cancel(approval.ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		db.calls.Done()
+	}, nil
+}
+
+// readError says why a read failed: it was told to end, or the store is at fault.
+func (db *DB) readError(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return fmt.Errorf("read ledger: %w", db.fault(err))
+}
+
+// Read implements [approval.Ledger].
+func (db *DB) Read(ctx context.Context, id string) (approval.Record, error) {
+	ctx, done, err := db.reading(ctx)
+	if err != nil {
+		return approval.Record{}, err
+	}
+	defer done()
+	var w row
+	err = w.scan(db.read.QueryRowContext(ctx, `SELECT `+rowColumns+` FROM approvals a JOIN leases l USING (instance) WHERE a.id = ?`, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return approval.Record{}, approval.ErrNotFound
+	}
+	if err != nil {
+		return approval.Record{}, db.readError(ctx, err)
+	}
+	return w.record()
+}
+
+// List implements [approval.Ledger].
+func (db *DB) List(ctx context.Context, q approval.Query) (page approval.Page, err error) {
+	ctx, done, err := db.reading(ctx)
+	if err != nil {
+		return approval.Page{}, err
+	}
+	defer done()
+	limit := q.Limit
+	if limit < 1 || limit > approval.MaxPage {
+		limit = approval.MaxPage
+	}
+	where, args := []string{"TRUE"}, []any{}
+	and := func(condition string, values ...any) {
+		where, args = append(where, condition), append(args, values...)
+	}
+	if q.Before != "" {
+		var n int64
+		err := db.read.QueryRowContext(ctx, `SELECT n FROM approvals WHERE id = ?`, q.Before).Scan(&n)
+		if errors.Is(err, sql.ErrNoRows) {
+			return approval.Page{}, approval.ErrNotFound
+		}
+		if err != nil {
+			return approval.Page{}, db.readError(ctx, err)
+		}
+		and("a.n < ?", n)
+	}
+	if len(q.States) > 0 {
+		var states []any
+		for _, s := range q.States {
+			states = append(states, string(s))
+		}
+		and("a.state IN (?"+strings.Repeat(", ?", len(states)-1)+")", states...)
+	}
+	for _, c := range []struct{ column, value string }{
+		{"workspace", q.Workspace}, {"run", q.Run}, {"instance", q.Instance}, {"session", q.Session},
+	} {
+		if c.value != "" {
+			and("a."+c.column+" = ?", c.value)
+		}
+	}
+	// One more than asked for tells whether there is another page.
+	rows, err := db.read.QueryContext(ctx, `SELECT `+rowColumns+` FROM approvals a JOIN leases l USING (instance) WHERE `+
+		strings.Join(where, " AND ")+` ORDER BY a.n DESC LIMIT ?`, append(args, limit+1)...)
+	if err != nil {
+		return approval.Page{}, db.readError(ctx, err)
+	}
+	defer func() {
+		if closeErr := rows.Close(); err == nil {
+			err = db.readError(ctx, closeErr)
+		}
+	}()
+	page.Records = []approval.Record{}
+	bytes := 0
+	for rows.Next() {
+		var w row
+		if err := w.scan(rows); err != nil {
+			return approval.Page{}, db.readError(ctx, err)
+		}
+		bytes += len(w.body)
+		if n := len(page.Records); n == limit || n > 0 && bytes > maxPageBytes {
+			page.Before = page.Records[n-1].ID
+			return page, nil
+		}
+		r, err := w.record()
+		if err != nil {
+			return approval.Page{}, err
+		}
+		page.Records = append(page.Records, r)
+	}
+	return page, db.readError(ctx, rows.Err())
+}
+
+const eventColumns = `seq, at_ms, kind, id, revision, state, workspace, outcome, source, by, record, hash`
+
+func scanEvent(from interface{ Scan(...any) error }) (e approval.Event, err error) {
+	var ms int64
+	err = from.Scan(&e.Seq, &ms, &e.Kind, &e.ID, &e.Revision, &e.State, &e.Workspace, &e.Outcome, &e.Source, &e.By, &e.Record, &e.Hash)
+	e.At = time.UnixMilli(ms).UTC()
+	return e, err
+}
+
+// Events implements [approval.Ledger].
+func (db *DB) Events(ctx context.Context, after int64, limit int) (events []approval.Event, err error) {
+	ctx, done, err := db.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if limit < 1 || limit > approval.MaxEvents {
+		limit = approval.MaxEvents
+	}
+	rows, err := db.read.QueryContext(ctx, `SELECT `+eventColumns+` FROM events WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
+	if err != nil {
+		return nil, db.readError(ctx, err)
+	}
+	defer func() {
+		if closeErr := rows.Close(); err == nil {
+			err = db.readError(ctx, closeErr)
+		}
+	}()
+	for rows.Next() {
+		e, err := scanEvent(rows)
+		if err != nil {
+			return nil, db.readError(ctx, err)
+		}
+		events = append(events, e)
+	}
+	return events, db.readError(ctx, rows.Err())
+}

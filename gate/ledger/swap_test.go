@@ -1,0 +1,140 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/regent-policy/regent/gate/approval"
+)
+
+// TestTheUpdateItselfHoldsEveryCondition is internal because the transitions
+// find the same faults first; here the statement stands alone.
+func TestTheUpdateItselfHoldsEveryCondition(t *testing.T) {
+	start := time.Date(2026, 3, 1, 11, 50, 0, 0, time.UTC)
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "runtime.db"), Options{Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := db.Lease(t.Context(), "i1", 20*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	r, err := approval.New(approval.Draft{
+		Request:  &approval.Request{Kind: approval.KindTool, Tool: &approval.Tool{Name: "x"}},
+		Ruling:   approval.Ruling{Epoch: "e", Deadlines: approval.Deadlines{RequestSeconds: 600}},
+		Instance: "i1",
+	}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = db.Insert(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	next, err := r.Decide(r.From(), approval.Decision{Option: json.RawMessage(`"allow"`), Outcome: approval.OutcomeAllow, Source: approval.SourceAuto}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := newRow(1, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := r.From()
+	tests := []struct {
+		name  string
+		from  approval.From
+		state approval.State
+		kind  approval.EventKind
+		after time.Duration
+		want  bool
+	}{
+		{"another id", approval.From{ID: "x", Revision: 1, Instance: "i1"}, approval.Pending, approval.EventDecided, 0, false},
+		{"another revision", approval.From{ID: r.ID, Revision: 2, Instance: "i1"}, approval.Pending, approval.EventDecided, 0, false},
+		{"another instance", approval.From{ID: r.ID, Revision: 1, Instance: "i2"}, approval.Pending, approval.EventDecided, 0, false},
+		{"another state", good, approval.Decided, approval.EventDecided, 0, false},
+		{"a decision at the deadline", good, approval.Pending, approval.EventDecided, 10 * time.Minute, false},
+		{"a new route at the deadline", good, approval.Pending, approval.EventRerouted, 10 * time.Minute, false},
+		{"an answer at the end of the lease", good, approval.Pending, approval.EventWriting, 20 * time.Minute, false},
+		{"a decision just in time", good, approval.Pending, approval.EventDecided, 10*time.Minute - time.Millisecond, true},
+		{"an answer past the deadline, within the lease", good, approval.Pending, approval.EventWriting, 11 * time.Minute, true},
+		{"the end of a record past both", good, approval.Pending, approval.EventExpired, time.Hour, true},
+	}
+	// What the statement does is undone each time, by a failure.
+	undo := errors.New("undo")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var changed bool
+			err := db.change(t.Context(), func(tx *tx) (refusal, failure error) {
+				tx.now = start.Add(tt.after)
+				if changed, failure = tx.swap(tt.from, tt.state, tt.kind, w); failure != nil {
+					return nil, failure
+				}
+				return nil, undo
+			})
+			if !errors.Is(err, undo) {
+				t.Fatal(err)
+			}
+			if changed != tt.want {
+				t.Errorf("changed = %v, want %v", changed, tt.want)
+			}
+		})
+	}
+}
+
+// One change that fails must not take the others of its transaction with it, nor
+// must what was done before the failure stay.
+func TestOneFailureIsNotThatOfTheBatch(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "runtime.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	broken := errors.New("broken")
+	lease := func(instance string, failure error) *op {
+		return &op{done: make(chan struct{}), do: func(t *tx) (error, error) {
+			if _, err := t.s.setLease.ExecContext(t.ctx, instance, int64(1), int64(0)); err != nil {
+				return nil, err
+			}
+			return nil, failure
+		}}
+	}
+	batch := []*op{lease("a", nil), lease("b", broken), lease("c", nil)}
+	// In the writer's place, which waits: so the three are one batch for certain.
+	db.commit(batch)
+	for i, want := range []error{nil, broken, nil} {
+		<-batch[i].done
+		if !errors.Is(batch[i].err, want) {
+			t.Errorf("change %d: %v, want %v", i, batch[i].err, want)
+		}
+	}
+	var names []string
+	rows, err := db.read.QueryContext(t.Context(), `SELECT instance FROM leases ORDER BY instance`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil || len(names) != 2 || names[0] != "a" || names[1] != "c" {
+		t.Errorf("leases = %v, %v; want those of a and c", names, err)
+	}
+}
