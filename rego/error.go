@@ -109,23 +109,30 @@ func hint(e *ast.Error) string {
 	}
 }
 
-// evaluationFailure says in a Failure's words why an evaluation ended in err.
-// The context is looked at first: OPA reports its own cancellation, whatever
-// stopped it.
-func evaluationFailure(contextErr, err error) (kind, message, file string, line int) {
-	if contextErr != nil || topdown.IsCancel(err) {
-		return "deadline", "the rules took longer than policy.evaluation_timeout_ms allows", "", 0
+// failure is an evaluation that gave no answer, in the words of approval.Failure.
+type failure struct {
+	kind, message, file string
+	line                int
+}
+
+func (f *failure) Error() string { return f.message }
+
+// evaluationFailure says why an evaluation ended in err, where the caller's
+// context did not end it: OPA reports its own cancellation, whatever stopped it.
+func evaluationFailure(err error) *failure {
+	if topdown.IsCancel(err) {
+		return &failure{kind: "deadline", message: "the rules took longer than policy.evaluation_timeout_ms allows"}
 	}
 	e, ok := errors.AsType[*topdown.Error](err)
 	if !ok {
-		return "evaluation", err.Error(), "", 0
+		return &failure{kind: "evaluation", message: err.Error()}
 	}
-	kind = "evaluation"
+	f := &failure{kind: "evaluation", message: e.Message}
 	if e.Code == topdown.ConflictErr {
-		kind = "conflict"
+		f.kind = "conflict"
 	}
 	if e.Location != nil {
-		file, line = e.Location.File, e.Location.Row
+		f.file, f.line = e.Location.File, e.Location.Row
 	}
-	return kind, e.Message, file, line
+	return f
 }

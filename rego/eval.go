@@ -41,14 +41,6 @@ func (p *Policy) Rule(ctx context.Context, r *approval.Request) approval.Ruling 
 // Input is what the rules would see of the request.
 func (p *Policy) Input(r *approval.Request) *Input { return p.facts.input(r) }
 
-// failure is an evaluation that gave no answer.
-type failure struct {
-	kind, message, file string
-	line                int
-}
-
-func (f *failure) Error() string { return f.message }
-
 // evaluate runs the one query of a decision and returns the object it gives.
 func (p *Policy) evaluate(ctx context.Context, in *Input, options ...oparego.EvalOption) (ast.Object, error) {
 	value, err := in.value(p.asked)
@@ -82,8 +74,7 @@ func (p *Policy) query1(ctx context.Context, q oparego.PreparedEvalQuery, input 
 		if ctx.Err() != nil {
 			return nil, &failure{kind: "deadline", message: fmt.Sprintf("the evaluation was stopped: %v", context.Cause(ctx))}
 		}
-		kind, message, file, line := evaluationFailure(nil, err)
-		return nil, &failure{kind: kind, message: message, file: file, line: line}
+		return nil, evaluationFailure(err)
 	}
 	if len(results) != 1 {
 		return nil, &failure{kind: "undefined", message: "the policies gave no decision"}
