@@ -151,7 +151,7 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 			paths.addWord(&paths.read, place, n, p)
 		}
 		for _, p := range n.Writes {
-			if argv.IsSink(p.Word) {
+			if p.Sink {
 				continue
 			}
 			paths.addWord(&paths.write, place, n, p)

@@ -5,10 +5,8 @@
 package argv
 
 import (
-	"fmt"
 	"path"
 	"slices"
-	"strings"
 )
 
 // Node is one simple command, read by the grammar of its program. It is what
@@ -85,6 +83,8 @@ type Path struct {
 	Kind string `json:"kind,omitempty"`
 	// Tree is true where everything below the path is meant too.
 	Tree bool `json:"tree,omitempty"`
+	// Sink is true for a file that takes what is written to it and keeps nothing.
+	Sink bool `json:"sink,omitempty"`
 }
 
 // The kinds of Path.
@@ -128,6 +128,8 @@ type Redirect struct {
 	Target string `json:"target,omitempty"`
 	// Kind is the kind of the target as in Path.
 	Kind string `json:"kind,omitempty"`
+	// Socket is true for a target that bash connects to instead of opening it.
+	Socket bool `json:"socket,omitempty"`
 }
 
 // Repository is where git looks for a repository: in Dir or the nearest folder
@@ -139,8 +141,8 @@ type Repository struct {
 
 // Summary is what all nodes of a command text have that bears on its effects,
 // each once, so that policies need not visit every node. Its fields mean what
-// those of [Node] do, without what bears on nothing: writes to [IsSink] and
-// redirections that are no [IsSocket].
+// those of [Node] do, without what bears on nothing: writes to sinks, and
+// redirections that connect to nothing.
 type Summary struct {
 	Uses []string `json:"uses,omitempty"`
 	// Reads stands for all uses that only read, which are then left out of Uses;
@@ -167,12 +169,12 @@ func Summarize(nodes []Node) Summary {
 			s.Standing = n.Standing
 		}
 		for _, w := range n.Writes {
-			if !IsSink(w.Word) {
+			if !w.Sink {
 				s.Writes = union(s.Writes, []Path{w})
 			}
 		}
 		for _, r := range n.Redirects {
-			if IsSocket(r.Target) {
+			if r.Socket {
 				s.Sockets = union(s.Sockets, []string{r.Target})
 			}
 		}
@@ -187,12 +189,7 @@ func (t *Table) Shorten(s *Summary) {
 	uses := s.Uses
 	s.Uses = nil
 	for _, use := range uses {
-		entry, ok := t.data[use].(map[string]any)
-		if !ok {
-			// Facts and catalogue do not belong together.
-			s.Problems = append(s.Problems, fmt.Sprintf("%q is not in the catalogue", use))
-			continue
-		}
+		entry, _ := t.data[use].(map[string]any)
 		effects, _ := entry["effects"].([]any)
 		if len(effects) == 1 && effects[0] == "read" {
 			s.Reads = true
@@ -200,23 +197,6 @@ func (t *Table) Shorten(s *Summary) {
 		}
 		s.Uses = append(s.Uses, use)
 	}
-}
-
-// IsSink tells whether a file takes what is written to it and keeps nothing:
-// exactly these, since anything else below /dev may be storage.
-func IsSink(name string) bool {
-	switch name {
-	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty":
-		return true
-	default:
-		fd, ok := strings.CutPrefix(name, "/dev/fd/")
-		return ok && len(fd) == 1 && fd[0] >= '0' && fd[0] <= '9'
-	}
-}
-
-// IsSocket tells whether name is one that bash connects to instead of opening it.
-func IsSocket(name string) bool {
-	return strings.HasPrefix(name, "/dev/tcp/") || strings.HasPrefix(name, "/dev/udp/")
 }
 
 // union appends to list what more has besides. Lists are short, and hostile input

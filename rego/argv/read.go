@@ -107,6 +107,12 @@ func (s *scanner) read() {
 		s.program()
 	}
 	s.redirects()
+	for i := range n.Writes {
+		n.Writes[i].Sink = isSink(n.Writes[i].Word)
+	}
+	for i := range n.Redirects {
+		n.Redirects[i].Socket = isSocket(n.Redirects[i].Target)
+	}
 }
 
 func (s *scanner) assigns() {

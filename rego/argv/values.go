@@ -17,6 +17,18 @@ func isSocket(name string) bool {
 	return strings.HasPrefix(name, "/dev/tcp/") || strings.HasPrefix(name, "/dev/udp/")
 }
 
+// isSink tells whether a file takes what is written to it and keeps nothing:
+// exactly these, since anything else below /dev may be storage.
+func isSink(name string) bool {
+	switch name {
+	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty":
+		return true
+	default:
+		fd, ok := strings.CutPrefix(name, "/dev/fd/")
+		return ok && len(fd) == 1 && fd[0] >= '0' && fd[0] <= '9'
+	}
+}
+
 // fromInput is true for a word that the starter of the command makes of what it
 // reads, with {} for the part that is not known.
 func (s *scanner) fromInput(w shell.Word) bool {

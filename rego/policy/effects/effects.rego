@@ -102,8 +102,8 @@ _problems := object.get(input.facts.command, "problems", [])
 
 _effects(facts) := _or_read(union({
 	{effect | some use in facts.uses; some effect in _listed(use)},
-	{"write" | some path in facts.writes; not path.word in _sinks},
-	{"network" | some redirect in facts.redirects; _is_socket(redirect)},
+	{"write" | some path in facts.writes; not path.sink},
+	{"network" | some redirect in facts.redirects; redirect.socket},
 	{"process" | facts.standing != ""},
 	{effect | some assign in facts.assigns; some effect in _assigned(assign)},
 	{effect | some repository in facts.repositories; some effect in _configured(repository)},
@@ -116,8 +116,8 @@ _why(facts) := union({
 		effects := _listed(use)
 		effects != ["read"]
 	},
-	{sprintf("writes %s", [path.word]) | some path in facts.writes; not path.word in _sinks},
-	{sprintf("connects to %s", [redirect.target]) | some redirect in facts.redirects; _is_socket(redirect)},
+	{sprintf("writes %s", [path.word]) | some path in facts.writes; not path.sink},
+	{sprintf("connects to %s", [redirect.target]) | some redirect in facts.redirects; redirect.socket},
 	{sprintf("connects to %s", [socket]) | some socket in facts.sockets},
 	{sprintf("sets the variable %s", [assign.name]) | some assign in facts.assigns; _assigned(assign) != set()},
 	{reason | some repository in facts.repositories; some reason in _configuration(repository)},
@@ -133,28 +133,6 @@ _or_read(found) := found if found != set()
 _listed(use) := effects if {
 	effects := table[use].effects
 } else := ["unknown"]
-
-# Files that take what is written to them and keep nothing of it. Anything else
-# below /dev may be storage.
-_sinks := {
-	"/dev/null",
-	"/dev/stdout",
-	"/dev/stderr",
-	"/dev/tty",
-	"/dev/fd/0",
-	"/dev/fd/1",
-	"/dev/fd/2",
-	"/dev/fd/3",
-	"/dev/fd/4",
-	"/dev/fd/5",
-	"/dev/fd/6",
-	"/dev/fd/7",
-	"/dev/fd/8",
-	"/dev/fd/9",
-}
-
-# Names that bash connects to instead of opening them.
-_is_socket(redirect) if strings.any_prefix_match(redirect.target, ["/dev/tcp/", "/dev/udp/"])
 
 # A variable steers the programs that see it. Only a few are known to change
 # nothing but looks; a lasting assignment to a name of no meaning is data of the
