@@ -86,17 +86,26 @@ func (r Record) closed(s State, reason, by string, at time.Time) Record {
 	return n
 }
 
+// open checks that the record still waits for its decision: it is pending, its
+// instance lives, and its deadline has not passed.
+func (r Record) open(from From, at time.Time) error {
+	if err := r.check(from, Pending); err != nil {
+		return err
+	}
+	if err := r.alive(at); err != nil {
+		return err
+	}
+	if !at.Before(r.Deadline) {
+		return ErrExpired
+	}
+	return nil
+}
+
 // Reroute gives a pending record to a new ruling. The deadline stays as it is.
 func (r Record) Reroute(from From, ruling Ruling, reviewers []ReviewerIdentity, at time.Time) (Record, error) {
 	at = Instant(at)
-	if err := r.check(from, Pending); err != nil {
+	if err := r.open(from, at); err != nil {
 		return Record{}, err
-	}
-	if err := r.alive(at); err != nil {
-		return Record{}, err
-	}
-	if !at.Before(r.Deadline) {
-		return Record{}, ErrExpired
 	}
 	if ruling.Epoch == "" {
 		return Record{}, fmt.Errorf("%w: no epoch", ErrInvalid)
@@ -115,14 +124,8 @@ func (r Record) Decide(from From, d Decision, at time.Time) (Record, error) {
 	if err := d.validate(); err != nil {
 		return Record{}, err
 	}
-	if err := r.check(from, Pending); err != nil {
+	if err := r.open(from, at); err != nil {
 		return Record{}, err
-	}
-	if err := r.alive(at); err != nil {
-		return Record{}, err
-	}
-	if !at.Before(r.Deadline) {
-		return Record{}, ErrExpired
 	}
 	i := r.OptionIndex(d.Option)
 	if i < 0 {
