@@ -359,11 +359,6 @@ func (k *checker) principals() {
 			k.fault("principals.members."+readable(name), "is an owner too", "list each principal once", nil)
 		}
 	}
-	for _, name := range inOrder(k, "principals.members", p.Members) {
-		if isAgent(name) && p.Members[name] == RoleApprover {
-			k.fault("principals.members."+readable(name), "an agent cannot be an approver", "name a person, or make it an observer", nil)
-		}
-	}
 }
 
 func isAgent(principal string) bool { return strings.HasPrefix(strings.ToLower(principal), "agent:") }

@@ -465,17 +465,17 @@ type Server struct {
 
 // Principals is the principals section.
 type Principals struct {
-	// Owner are the principals that this home belongs to. They may answer
-	// requests, confirm what loosens and trust a workspace. An agent cannot be
-	// one.
+	// Owner are the principals that this home belongs to. An owner answers the
+	// requests of the sessions that they are a member of, confirms what loosens
+	// and trusts workspaces. Nobody else does. An agent cannot be one.
 	//
 	//	principals: {owner: ["user:sam"]}
 	Owner []string `json:"owner" unique:"true"`
 
-	// Members are the other principals, each with a role. An agent can be no
-	// approver.
+	// Members are the other principals, each with a role. No role lets them
+	// answer a request: only owners do.
 	//
-	//	principals: {members: {"user:kim": approver, "user:lee": observer}}
+	//	principals: {members: {"user:kim": member, "user:lee": observer}}
 	Members map[string]Role `json:"members" name:"principal"`
 
 	// StepUp makes an answer that allows something count only with fresh proof
@@ -490,13 +490,13 @@ type Role string
 
 // The roles.
 const (
-	// RoleApprover sees requests and answers them.
-	RoleApprover Role = "approver"
-	// RoleObserver sees requests and answers none.
+	// RoleMember sees the requests of its own sessions and answers none.
+	RoleMember Role = "member"
+	// RoleObserver sees the requests of all sessions and answers none.
 	RoleObserver Role = "observer"
 )
 
-func (Role) values() []string { return []string{string(RoleApprover), string(RoleObserver)} }
+func (Role) values() []string { return []string{string(RoleMember), string(RoleObserver)} }
 
 // Ledger is the ledger section.
 type Ledger struct {

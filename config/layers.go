@@ -189,7 +189,7 @@ var settings = []setting{
 	},
 	{
 		path:   "principals.members",
-		rule:   "an added member, approver after observer",
+		rule:   "an added principal, observer after member",
 		looser: membersLooser,
 	},
 	{
@@ -335,10 +335,10 @@ func membersLooser(base, other *Config) []change {
 	var found []change
 	for _, name := range slices.Sorted(maps.Keys(other.Principals.Members)) {
 		from, to := base.Principals.Members[name], other.Principals.Members[name]
-		if from == to || from == RoleApprover || slices.Contains(base.Principals.Owner, name) {
+		if from == to || from == RoleObserver || slices.Contains(base.Principals.Owner, name) {
 			continue
 		}
-		found = append(found, change{"principals.members." + readable(name), string(from), string(to), "this principal may do more"})
+		found = append(found, change{"principals.members." + readable(name), string(from), string(to), "this principal sees more"})
 	}
 	return found
 }

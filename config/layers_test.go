@@ -113,9 +113,9 @@ var steps = []struct {
 	{"an owner is added", "principals: {owner: [a]}", "principals: {owner: [a, b]}", []string{`principals.owner: "" to "b"`}},
 	{"an owner is removed", "principals: {owner: [a, b]}", "principals: {owner: [a]}", nil},
 	{"a member is added", "", "principals: {members: {a: observer}}", []string{`principals.members.a: "" to "observer"`}},
-	{"a member rises", "principals: {members: {a: observer}}", "principals: {members: {a: approver}}", []string{`principals.members.a: "observer" to "approver"`}},
-	{"a member falls", "principals: {members: {a: approver}}", "principals: {members: {a: observer}}", nil},
-	{"an owner becomes a member", "principals: {owner: [a, b]}", "principals: {owner: [b], members: {a: approver}}", nil},
+	{"a member sees all sessions", "principals: {members: {a: member}}", "principals: {members: {a: observer}}", []string{`principals.members.a: "member" to "observer"`}},
+	{"an observer sees its own sessions alone", "principals: {members: {a: observer}}", "principals: {members: {a: member}}", nil},
+	{"an owner becomes a member", "principals: {owner: [a, b]}", "principals: {owner: [b], members: {a: member}}", nil},
 	{"proof is no longer needed", "principals: {step_up: true}", "", []string{`principals.step_up: "true" to "false"`}},
 	{"the ledger moves", "", "ledger: {path: other.db}", nil},
 }
@@ -402,7 +402,7 @@ var file = rapid.Custom(func(t *rapid.T) string {
 		"capabilities": {"{allow_builtins: [http.send]}", "{allow_builtins: [opa.runtime], allow_net: [a]}", "{allow_net: [a, b]}"},
 	})
 	section("server", map[string][]string{"http": {"127.0.0.1:1", "127.0.0.1:2"}})
-	section("principals", map[string][]string{"owner": {"[a]", "[a, b]"}, "members": {"{c: observer}", "{c: approver}"}, "step_up": {"true", "false"}})
+	section("principals", map[string][]string{"owner": {"[a]", "[a, b]"}, "members": {"{c: observer}", "{c: member}"}, "step_up": {"true", "false"}})
 	return b.String()
 })
 

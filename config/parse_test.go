@@ -112,7 +112,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 		Server: config.Server{Socket: "/home/sam/.regent/runtime/regent.sock", HTTP: "127.0.0.1:7340"},
 		Principals: config.Principals{
 			Owner:   []string{"user:sam"},
-			Members: map[string]config.Role{"user:kim": "approver", "user:lee": "observer"},
+			Members: map[string]config.Role{"user:kim": "member", "user:lee": "observer"},
 			StepUp:  true,
 		},
 		Ledger: config.Ledger{Driver: config.LedgerSQLite, Path: "/home/sam/.regent/runtime/runtime.db"},
@@ -302,7 +302,7 @@ var parseErrors = []struct{ name, text, want string }{
 	{"granular has its own keys", "version: 1\napproval_policy: {granular: {rule: true}}\n", `config.yaml:2:30: approval_policy.granular.rule: unknown key; did you mean rules?`},
 	{"granular is not empty", "version: 1\napproval_policy: {granular: {}}\n", `config.yaml:2:19: approval_policy.granular: is empty; write at least one of sandbox_approval, rules, mcp_elicitations, request_permissions, skill_approval, or never in its place`},
 	{"a mapping of approvals names granular", "version: 1\napproval_policy: {}\n", `config.yaml:2:1: approval_policy.granular: is missing; every approval_policy needs it`},
-	{"a role is one of two", "version: 1\nprincipals: {members: {\"user:kim\": admin}}\n", `config.yaml:2:24: principals.members.user:kim: unknown value "admin"; use one of approver, observer`},
+	{"a role is one of two", "version: 1\nprincipals: {members: {\"user:kim\": admin}}\n", `config.yaml:2:24: principals.members.user:kim: unknown value "admin"; use one of member, observer`},
 	{"a driver is known", "version: 1\nledger: {driver: postgres}\n", `config.yaml:2:10: ledger.driver: unknown value "postgres"; use sqlite`},
 
 	// Ranges.
@@ -364,7 +364,6 @@ var parseErrors = []struct{ name, text, want string }{
 	{"an address is written out", "version: 1\nserver: {http: \":7340\"}\n", `config.yaml:2:10: server.http: ":7340" is no address and port; write it as in 127.0.0.1:7340`},
 	{"a port is not zero", "version: 1\nserver: {http: \"127.0.0.1:0\"}\n", `config.yaml:2:10: server.http: "127.0.0.1:0" is no address and port; write it as in 127.0.0.1:7340`},
 	{"an agent owns nothing", "version: 1\nprincipals: {owner: [\"agent:codex\"]}\n", `config.yaml:2:22: principals.owner[0]: an agent cannot be an owner; name a person`},
-	{"an agent approves nothing", "version: 1\nprincipals: {members: {\"agent:codex\": approver}}\n", `config.yaml:2:24: principals.members.agent:codex: an agent cannot be an approver; name a person, or make it an observer`},
 	{"an owner is no member", "version: 1\nprincipals: {owner: [a], members: {a: observer}}\n", `config.yaml:2:36: principals.members.a: is an owner too; list each principal once`},
 	{"not everybody is an owner", "version: 1\nprincipals: {owner: [\"*\"]}\n", `config.yaml:2:22: principals.owner[0]: "*" is no name of a principal; name each principal in full`},
 
