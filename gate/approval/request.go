@@ -154,6 +154,9 @@ type Session struct {
 	ID     string `json:"id,omitempty"`
 	TurnID string `json:"turn_id,omitempty"`
 	CallID string `json:"call_id,omitempty"`
+	// Members are the people who take part in the session, as principals such as
+	// user:sam. The one it acts on behalf of is a member without being listed.
+	Members []string `json:"members,omitempty"`
 }
 
 // Harness is the program that runs the agent. Name "native" is a host that

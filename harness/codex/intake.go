@@ -209,7 +209,7 @@ func sessionOf(params jsontext.Value) *approval.Session {
 	if s.CallID == "" {
 		s.CallID = text(w.CallID)
 	}
-	if s == (approval.Session{}) {
+	if s.ID == "" && s.TurnID == "" && s.CallID == "" {
 		return nil
 	}
 	return &s
