@@ -16,7 +16,9 @@ import (
 // returned.
 //
 // The transitions are those of the methods of [Record] of the same name, with
-// their errors, and [ErrNotFound]. Of several callers that name the same
+// their errors, and [ErrNotFound]. A change that is made of several of them is
+// made as a whole or not at all, with a revision and an event for each. Of
+// several callers that name the same
 // revision one wins; each other gets a [ConflictError] with the record that
 // won. [ErrFull], [ErrDamaged], [ErrClosed] and any error not named in this
 // package mean that the change must not be counted on: the caller asks again
@@ -36,14 +38,18 @@ type Ledger interface {
 	// instance ([ErrLost]); an id that is taken is [ErrExists], and what was there
 	// stays.
 	Insert(ctx context.Context, r Record) (Record, error)
-	// InsertDecided is Insert and Decide as one change, for what policy decides.
-	InsertDecided(ctx context.Context, r Record, d Decision) (Record, error)
+	// InsertDecided is Insert and Decide as one change, for what policy decides. If
+	// sending, the answer is written at once, and BeginSend is part of the change.
+	InsertDecided(ctx context.Context, r Record, d Decision, sending bool) (Record, error)
 
 	Reroute(ctx context.Context, from From, ruling Ruling, reviewers []ReviewerIdentity) (Record, error)
 	// Decide also keeps an answer that came too late or lost, as an event.
 	Decide(ctx context.Context, from From, d Decision) (Record, error)
 	BeginSend(ctx context.Context, from From) (Record, error)
 	MarkSent(ctx context.Context, from From) (Record, error)
+	// Finish is MarkSent and Resolve as one change, for an answer to a host that
+	// keeps no record of what it was told.
+	Finish(ctx context.Context, from From, by, reason string) (Record, error)
 	Resolve(ctx context.Context, from From, by, reason string) (Record, error)
 	Cancel(ctx context.Context, from From, by, reason string) (Record, error)
 

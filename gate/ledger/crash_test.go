@@ -202,7 +202,7 @@ func fill(t testing.TB, db *ledger.DB, count int) (records []approval.Record) {
 		t.Fatal(err)
 	}
 	for range count {
-		r, err := db.InsertDecided(t.Context(), ledgertest.Record(t, time.Now), ledgertest.Allow())
+		r, err := db.InsertDecided(t.Context(), ledgertest.Record(t, time.Now), ledgertest.Allow(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	for err == nil && len(records) < 10000 {
 		var r approval.Record
-		if r, err = small.InsertDecided(t.Context(), ledgertest.Record(t, time.Now), ledgertest.Allow()); err == nil {
+		if r, err = small.InsertDecided(t.Context(), ledgertest.Record(t, time.Now), ledgertest.Allow(), false); err == nil {
 			records = append(records, r)
 		}
 	}

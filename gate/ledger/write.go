@@ -273,39 +273,20 @@ func (db *DB) Release(ctx context.Context, instance string) error {
 
 // Insert implements [approval.Ledger].
 func (db *DB) Insert(ctx context.Context, r approval.Record) (approval.Record, error) {
-	w, err := newRow(0, r)
-	if err != nil {
-		return approval.Record{}, err
-	}
-	return db.record(ctx, func(t *tx) (approval.Record, error, error) { return t.put(r, w) })
+	return db.record(ctx, func(t *tx) (approval.Record, error, error) { return t.put(r) })
 }
 
 // InsertDecided implements [approval.Ledger].
-func (db *DB) InsertDecided(ctx context.Context, r approval.Record, d approval.Decision) (approval.Record, error) {
-	w, err := newRow(0, r)
-	if err != nil {
-		return approval.Record{}, err
+func (db *DB) InsertDecided(ctx context.Context, r approval.Record, d approval.Decision, sending bool) (approval.Record, error) {
+	moves := []move{{approval.EventDecided, func(r approval.Record, now time.Time) (approval.Record, error) {
+		return r.Decide(r.From(), d, now)
+	}}}
+	if sending {
+		moves = append(moves, move{approval.EventWriting, func(r approval.Record, now time.Time) (approval.Record, error) {
+			return r.BeginSend(r.From(), now)
+		}})
 	}
-	return db.record(ctx, func(t *tx) (approval.Record, error, error) {
-		// Refused before anything is written: half of it must not stay.
-		until, refusal, failure := t.leaseOf(r.Instance)
-		if refusal != nil || failure != nil {
-			return approval.Record{}, refusal, failure
-		}
-		leased := r
-		leased.Lease = until
-		if _, err := leased.Decide(r.From(), d, t.now); err != nil {
-			return approval.Record{}, err, nil
-		}
-		stored, refusal, failure := t.put(r, w)
-		if refusal != nil || failure != nil {
-			return approval.Record{}, refusal, failure
-		}
-		next, refusal, failure := t.step(r.From(), approval.EventDecided, func(r approval.Record) (approval.Record, error) {
-			return r.Decide(stored.From(), d, t.now)
-		})
-		return next, nil, errors.Join(refusal, failure)
-	})
+	return db.record(ctx, func(t *tx) (approval.Record, error, error) { return t.put(r, moves...) })
 }
 
 // Reroute implements [approval.Ledger].
@@ -318,9 +299,9 @@ func (db *DB) Reroute(ctx context.Context, from approval.From, ruling approval.R
 // Decide implements [approval.Ledger].
 func (db *DB) Decide(ctx context.Context, from approval.From, d approval.Decision) (approval.Record, error) {
 	return db.record(ctx, func(t *tx) (approval.Record, error, error) {
-		next, refusal, failure := t.step(from, approval.EventDecided, func(r approval.Record) (approval.Record, error) {
-			return r.Decide(from, d, t.now)
-		})
+		next, refusal, failure := t.step(from, move{approval.EventDecided, func(r approval.Record, now time.Time) (approval.Record, error) {
+			return r.Decide(from, d, now)
+		}})
 		if errors.Is(refusal, approval.ErrConflict) || errors.Is(refusal, approval.ErrExpired) || errors.Is(refusal, approval.ErrLost) {
 			if err := t.refused(from.ID, d); err != nil {
 				return approval.Record{}, nil, err
@@ -341,6 +322,17 @@ func (db *DB) BeginSend(ctx context.Context, from approval.From) (approval.Recor
 func (db *DB) MarkSent(ctx context.Context, from approval.From) (approval.Record, error) {
 	return db.transition(ctx, from, approval.EventSent, func(r approval.Record, now time.Time) (approval.Record, error) {
 		return r.MarkSent(from, now)
+	})
+}
+
+// Finish implements [approval.Ledger].
+func (db *DB) Finish(ctx context.Context, from approval.From, by, reason string) (approval.Record, error) {
+	return db.record(ctx, func(t *tx) (approval.Record, error, error) {
+		return t.step(from,
+			move{approval.EventSent, func(r approval.Record, now time.Time) (approval.Record, error) { return r.MarkSent(from, now) }},
+			move{approval.EventResolved, func(r approval.Record, now time.Time) (approval.Record, error) {
+				return r.Resolve(r.From(), by, reason, now)
+			}})
 	})
 }
 
@@ -406,7 +398,7 @@ func (t *tx) sweep() ([]approval.Record, error) {
 			if err != nil {
 				return nil, err
 			}
-			next, refusal, err := t.step(r.From(), sweptAs[next.State], func(approval.Record) (approval.Record, error) { return next, nil })
+			next, refusal, err := t.step(r.From(), move{sweptAs[next.State], func(approval.Record, time.Time) (approval.Record, error) { return next, nil }})
 			if err = errors.Join(refusal, err); err != nil {
 				return nil, err
 			}
@@ -450,12 +442,16 @@ func (db *DB) record(ctx context.Context, do func(*tx) (next approval.Record, re
 	return next, nil
 }
 
+// move is one transition and the event that tells of it.
+type move struct {
+	kind approval.EventKind
+	make func(current approval.Record, now time.Time) (approval.Record, error)
+}
+
 func (db *DB) transition(ctx context.Context, from approval.From, kind approval.EventKind,
-	move func(approval.Record, time.Time) (approval.Record, error),
+	make func(approval.Record, time.Time) (approval.Record, error),
 ) (approval.Record, error) {
-	return db.record(ctx, func(t *tx) (approval.Record, error, error) {
-		return t.step(from, kind, func(r approval.Record) (approval.Record, error) { return move(r, t.now) })
-	})
+	return db.record(ctx, func(t *tx) (approval.Record, error, error) { return t.step(from, move{kind, make}) })
 }
 
 func (t *tx) read(id string) (n int64, r approval.Record, err error) {
@@ -481,8 +477,31 @@ func (t *tx) leaseOf(instance string) (until time.Time, refusal, failure error) 
 	return time.UnixMilli(ms).UTC(), nil, nil
 }
 
-// put inserts a new record, and w is its row but for the number.
-func (t *tx) put(r approval.Record, w row) (stored approval.Record, refusal, failure error) {
+// image is a record and the row that holds it.
+type image struct {
+	kind approval.EventKind
+	r    approval.Record
+	row  row
+}
+
+// images are what moves make of a record, one after the other.
+func (t *tx) images(n int64, r approval.Record, moves []move) (made []image, refusal, failure error) {
+	for _, m := range moves {
+		next, err := m.make(r, t.now)
+		if err != nil {
+			return nil, err, nil
+		}
+		w, err := newRow(n, next)
+		if err != nil {
+			return nil, nil, err
+		}
+		made, r = append(made, image{m.kind, next, w}), next
+	}
+	return made, nil, nil
+}
+
+// put inserts a new record as moves leave it.
+func (t *tx) put(r approval.Record, moves ...move) (stored approval.Record, refusal, failure error) {
 	if r.ID == "" || r.Revision != 1 || r.State != approval.Pending || r.Request == nil || r.Decision != nil || r.Closing != nil {
 		return approval.Record{}, fmt.Errorf("%w: not a new record", approval.ErrInvalid), nil
 	}
@@ -493,7 +512,13 @@ func (t *tx) put(r approval.Record, w row) (stored approval.Record, refusal, fai
 	if !t.now.Before(r.Deadline) {
 		return approval.Record{}, approval.ErrExpired, nil
 	}
-	w.n = t.head.Approvals + 1
+	r.Lease = until
+	asked := move{approval.EventAsked, func(r approval.Record, _ time.Time) (approval.Record, error) { return r, nil }}
+	made, refusal, failure := t.images(t.head.Approvals+1, r, append([]move{asked}, moves...))
+	if refusal != nil || failure != nil {
+		return approval.Record{}, refusal, failure
+	}
+	w := made[len(made)-1].row
 	_, err := t.s.insert.ExecContext(t.ctx, w.n, w.id, w.revision, w.state, w.workspace, w.run, w.session, w.instance, w.deadline, w.body)
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == codeUnique {
 		// A number that is taken is a fault of the store; an id is one of the caller.
@@ -505,37 +530,45 @@ func (t *tx) put(r approval.Record, w row) (stored approval.Record, refusal, fai
 		return approval.Record{}, nil, err
 	}
 	t.head.Approvals = w.n
-	r.Lease = until
-	return r, nil, t.append(approval.EventAsked, r, w.hash(), nil)
+	return t.tell(made)
 }
 
 // step moves one record on, if it still is what from names.
-func (t *tx) step(from approval.From, kind approval.EventKind, move func(approval.Record) (approval.Record, error)) (next approval.Record, refusal, failure error) {
+func (t *tx) step(from approval.From, moves ...move) (next approval.Record, refusal, failure error) {
 	n, current, err := t.read(from.ID)
 	if errors.Is(err, approval.ErrNotFound) {
 		return approval.Record{}, err, nil
 	} else if err != nil {
 		return approval.Record{}, nil, err
 	}
-	next, err = move(current)
-	if err != nil {
-		return approval.Record{}, err, nil
+	made, refusal, failure := t.images(n, current, moves)
+	if refusal != nil || failure != nil {
+		return approval.Record{}, refusal, failure
 	}
-	w, err := newRow(n, next)
-	if err != nil {
-		return approval.Record{}, nil, err
-	}
-	switch changed, err := t.swap(from, current.State, kind, w); {
+	// What holds for the first of several transitions holds for all: they are made
+	// in one moment.
+	switch changed, err := t.swap(from, current.State, made[0].kind, made[len(made)-1].row); {
 	case err != nil:
 		return approval.Record{}, nil, err
 	case !changed:
 		return approval.Record{}, t.whyNot(current), nil
 	}
-	var decision *approval.Decision
-	if kind == approval.EventDecided {
-		decision = next.Decision
+	return t.tell(made)
+}
+
+// tell appends the events of what was made, and returns the last record.
+func (t *tx) tell(made []image) (last approval.Record, refusal, failure error) {
+	for _, i := range made {
+		var decision *approval.Decision
+		if i.kind == approval.EventDecided {
+			decision = i.r.Decision
+		}
+		if err := t.append(i.kind, i.r, i.row.hash(), decision); err != nil {
+			return approval.Record{}, nil, err
+		}
+		last = i.r
 	}
-	return next, nil, t.append(kind, next, w.hash(), decision)
+	return last, nil, nil
 }
 
 // swap is the compare-and-swap: everything that has to hold is a condition of

@@ -121,6 +121,7 @@ func Run(t *testing.T, open Open) {
 		{"more records than one sweep takes are all closed", (*suite).largeSweep},
 		{"a decision is one of the options", (*suite).options},
 		{"what policy decides is one change", (*suite).insertDecided},
+		{"an answer that is written at once takes two changes", (*suite).atOnce},
 		{"a new epoch keeps the deadline", (*suite).reroute},
 		{"lists go page by page and can be narrowed", (*suite).lists},
 		{"events are numbered without gaps and hold no request", (*suite).events},
@@ -575,23 +576,85 @@ func (s *suite) insertDecided() {
 	r := Record(s, s.clock.Now)
 	bad := d
 	bad.Option = json.RawMessage(`"never"`)
-	_, err := s.InsertDecided(s.Context(), r, bad)
+	_, err := s.InsertDecided(s.Context(), r, bad, true)
 	s.refused("a decision that is not offered", err, approval.ErrNotOffered)
 	if _, err := s.Read(s.Context(), r.ID); !errors.Is(err, approval.ErrNotFound) {
 		s.Errorf("half of a refused change stayed: %v", err)
 	}
-	got := s.must(s.InsertDecided(s.Context(), r, d))
+	got := s.must(s.InsertDecided(s.Context(), r, d, false))
 	if got.State != approval.Decided || got.Revision != 2 || got.Decision.By != "GIT-001" {
 		s.Errorf("record = %+v", got)
 	}
 	s.isStored(got)
 	s.refused("a denied action", got.Fence("r1", "i1", got.Digest, s.clock.Now()), approval.ErrNotAllowed)
-	_, err = s.InsertDecided(s.Context(), r, d)
+	_, err = s.InsertDecided(s.Context(), r, d, false)
 	s.refused("the same again", err, approval.ErrExists)
 	second := r
 	second.Revision = 2
 	_, err = s.Insert(s.Context(), second)
 	s.refused("a record that is not new", err, approval.ErrInvalid)
+}
+
+func (s *suite) atOnce() {
+	ctx := s.Context()
+	d := Allow()
+	d.Source, d.By = approval.SourceRule, "GIT-001"
+	writing := s.must(s.InsertDecided(ctx, Record(s, s.clock.Now), d, true))
+	if writing.State != approval.Decided || writing.Revision != 3 || !writing.Writing.Equal(s.clock.Now()) || writing.Decision.By != "GIT-001" {
+		s.Errorf("record = %+v", writing)
+	}
+	s.isStored(writing)
+	if err := writing.Fence("r1", "i1", writing.Digest, s.clock.Now()); err != nil {
+		s.Errorf("what was allowed: %v", err)
+	}
+	_, err := s.Cancel(ctx, writing.From(), "user:sam", "too late")
+	s.refused("to cancel what is being written", err, approval.ErrConflict)
+	s.clock.Advance(time.Second)
+	for _, from := range []approval.From{
+		{ID: writing.ID, Revision: 2, Instance: "i1"}, {ID: writing.ID, Revision: 4, Instance: "i1"},
+	} {
+		_, err = s.Finish(ctx, from, "", "answered")
+		s.refused("another revision", err, approval.ErrConflict)
+	}
+	_, err = s.Finish(ctx, approval.From{ID: writing.ID, Revision: 3, Instance: "i2"}, "", "answered")
+	s.refused("another instance", err, approval.ErrInstance)
+	_, err = s.Finish(ctx, approval.From{ID: "nothing", Revision: 3, Instance: "i1"}, "", "answered")
+	s.refused("another id", err, approval.ErrNotFound)
+	s.isStored(writing)
+	over := s.must(s.Finish(ctx, writing.From(), "user:sam", "answered"))
+	if over.State != approval.Resolved || over.Revision != 5 || over.Closing == nil || over.Closing.By != "user:sam" || over.Closing.Reason != "answered" {
+		s.Errorf("record = %+v", over)
+	}
+	s.isStored(over)
+	_, err = s.Finish(ctx, writing.From(), "user:sam", "answered")
+	s.refused("the same again", err, approval.ErrConflict)
+
+	decided := s.must(s.InsertDecided(ctx, Record(s, s.clock.Now), d, false))
+	_, err = s.Finish(ctx, decided.From(), "", "answered")
+	s.refused("an answer that was not begun", err, approval.ErrConflict)
+	s.isStored(decided)
+
+	// A host that is gone in between leaves an answer of which nobody knows.
+	left := s.must(s.InsertDecided(ctx, Record(s, s.clock.Now), d, true))
+	var kinds []string
+	for _, e := range s.allEvents() {
+		if e.ID != decided.ID {
+			kinds = append(kinds, fmt.Sprintf("%s %d %s", e.Kind, e.Revision, e.State))
+		}
+	}
+	begun := []string{"asked 1 pending", "decided 2 decided", "writing 3 decided"}
+	want := slices.Concat(begun, []string{"sent 4 sent", "resolved 5 resolved"}, begun)
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		s.Errorf("events (-want +got):\n%s", diff)
+	}
+	if _, err := s.Recover(ctx); err != nil {
+		s.Fatal(err)
+	}
+	if r, err := s.Read(ctx, left.ID); err != nil || r.State != approval.Unknown {
+		s.Errorf("after the host ended: %s, %v; want unknown", r.State, err)
+	}
+	_, err = s.InsertDecided(ctx, Record(s, s.clock.Now), d, true)
+	s.refused("a request of a host that is gone", err, approval.ErrLost)
 }
 
 func (s *suite) reroute() {

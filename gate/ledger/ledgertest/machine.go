@@ -201,6 +201,32 @@ func machine(t *testing.T, open Open) {
 				got, err := l.MarkSent(ctx, from)
 				same(rt, i, want, wantErr, got, err)
 			},
+			"insert decided": func(rt *rapid.T) {
+				d := Draft()
+				d.Instance = rapid.SampledFrom(instances).Draw(rt, "instance")
+				sending := rapid.Bool().Draw(rt, "sending")
+				r := record(t, d, clock.Now)
+				got, err := l.InsertDecided(ctx, r, Allow(), sending)
+				want := r
+				want.Lease = m.leases[d.Instance]
+				want, wantErr := want.Decide(want.From(), Allow(), clock.Now())
+				if wantErr == nil && sending {
+					want, wantErr = want.BeginSend(want.From(), clock.Now())
+				}
+				if wantErr == nil {
+					m.records = append(m.records, want)
+				}
+				same(rt, len(m.records)-1, want, wantErr, got, err)
+			},
+			"finish": func(rt *rapid.T) {
+				i, r, from := some(rt)
+				want, wantErr := r.MarkSent(from, clock.Now())
+				if wantErr == nil {
+					want, wantErr = want.Resolve(want.From(), "user:sam", "done", clock.Now())
+				}
+				got, err := l.Finish(ctx, from, "user:sam", "done")
+				same(rt, i, want, wantErr, got, err)
+			},
 			"resolve": func(rt *rapid.T) {
 				i, r, from := some(rt)
 				by := rapid.SampledFrom([]string{"", "user:sam"}).Draw(rt, "by")
