@@ -52,6 +52,13 @@ func HomeDir(flag string, getenv func(string) string) (string, error) {
 // complain about. An error means that it cannot be told whether there is one;
 // then nothing may be decided as if there were none.
 func Find(from string, homes ...string) (dir string, ok bool, err error) {
+	return FindKnown(from, func(string) bool { return false }, homes...)
+}
+
+// FindKnown is Find where folders that known is true of are workspaces though
+// their config.yaml is missing. It is for those who have seen it: that somebody
+// removed it must not put calls under the rules of the folder above.
+func FindKnown(from string, known func(dir string) bool, homes ...string) (dir string, ok bool, err error) {
 	at, err := resolved(from)
 	if err != nil {
 		return "", false, fmt.Errorf("find the workspace of %s: %w", from, err)
@@ -65,6 +72,9 @@ func Find(from string, homes ...string) (dir string, ok bool, err error) {
 				return dir, true, nil
 			}
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			if known(dir) {
+				return dir, true, nil
+			}
 		default:
 			return "", false, fmt.Errorf("find the workspace of %s: %w", from, err)
 		}
