@@ -47,6 +47,8 @@ type Setup struct {
 	Dir string
 	// Trusted tells whether the workspace may loosen what the home says.
 	Trusted bool
+	// Files are the configuration files that were read, absolute.
+	Files []string
 	// Warnings are about what is allowed and probably not meant.
 	Warnings []config.Warning
 	// Refused lists what the workspace's file asks for and does not get.
@@ -76,6 +78,9 @@ func Read(o Options) (*Setup, error) {
 		}
 	}
 	s.Config = home
+	if home.SHA256 != "" {
+		s.Files = append(s.Files, home.Path)
+	}
 	var layers []rego.Layer
 	if o.Home != "" {
 		layers = append(layers, rego.Layer{Name: rego.Home, Dir: home.Dir, Paths: home.Policy.Paths})
@@ -92,6 +97,7 @@ func Read(o Options) (*Setup, error) {
 				return nil, err
 			}
 			s.Dir, s.Trusted = file.Dir, o.Trusted
+			s.Files = append(s.Files, file.Path)
 			s.Warnings = append(s.Warnings, warnings...)
 			lay := config.TightenOnly
 			if o.Trusted {

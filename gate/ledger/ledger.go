@@ -57,6 +57,7 @@ type DB struct {
 	read  *sql.DB
 	conn  *sql.Conn
 	stmts statements
+	held  held
 	// files are the database and its log as they were opened: see intact.
 	files map[string]fs.FileInfo
 
@@ -82,6 +83,9 @@ type DB struct {
 // Several processes may open one file, but only one should serve it: see
 // [approval.Ledger].
 func Open(ctx context.Context, path string, options Options) (*DB, error) {
+	if err := syncData(); err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
@@ -116,6 +120,15 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	go db.writer()
 	return db, nil
 }
+
+// syncData has SQLite sync with fdatasync, as the builds of Linux distributions
+// do: a commit need not wait for the time stamp of the log.
+var syncData = sync.OnceValue(func() error {
+	if _, err := sqlite.Fdatasync(true); !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+		return err
+	}
+	return nil
+})
 
 // create makes an empty file before SQLite does, which would let others read it.
 func create(path string) error {

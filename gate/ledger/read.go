@@ -20,6 +20,8 @@ const maxPageBytes = 16 << 20
 type row struct {
 	n, revision, deadline, lease                       int64
 	id, state, workspace, run, session, instance, body string
+	// sum is the SHA-256 of body where it is known already.
+	sum string
 }
 
 const rowColumns = `a.n, a.id, a.revision, a.state, a.workspace, a.run, a.session, a.instance, a.deadline_ms, a.body, l.until_ms`
@@ -35,7 +37,7 @@ func newRow(n int64, r approval.Record) (row, error) {
 		return row{}, fmt.Errorf("%w: %w", approval.ErrInvalid, err)
 	}
 	return row{
-		n: n, id: r.ID, revision: r.Revision, state: string(r.State), workspace: r.Workspace, run: r.Run, session: sessionOf(r),
+		sum: digest(body), n: n, id: r.ID, revision: r.Revision, state: string(r.State), workspace: r.Workspace, run: r.Run, session: sessionOf(r),
 		instance: r.Instance, deadline: r.Deadline.UnixMilli(), body: string(body),
 	}, nil
 }
@@ -48,7 +50,13 @@ func sessionOf(r approval.Record) string {
 }
 
 func (w *row) hash() string {
-	return digest("approval", w.n, w.id, w.revision, w.state, w.workspace, w.run, w.session, w.instance, w.deadline, w.body)
+	sum := w.sum
+	if sum == "" {
+		sum = digest([]byte(w.body))
+	}
+	var f fields
+	f.text("approval").number(w.n).text(w.id).number(w.revision).text(w.state, w.workspace, w.run, w.session, w.instance).number(w.deadline).text(sum)
+	return f.digest()
 }
 
 // record decodes a row and checks that its columns say what its body says:
@@ -62,10 +70,16 @@ func (w *row) record() (approval.Record, error) {
 		sessionOf(r) != w.session || r.Instance != w.instance || r.Deadline.UnixMilli() != w.deadline {
 		return approval.Record{}, fmt.Errorf("%w: approval %s: its columns and its body differ", approval.ErrDamaged, w.id)
 	}
-	if w.lease > 0 {
-		r.Lease = time.UnixMilli(w.lease).UTC()
-	}
+	r.Lease = leaseTime(w.lease)
 	return r, nil
+}
+
+// leaseTime is the zero time for a lease that was ended.
+func leaseTime(ms int64) time.Time {
+	if ms <= 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
 }
 
 // reading admits a read that ends with ctx or when the ledger closes.

@@ -68,7 +68,7 @@ func (db *DB) Verify(ctx context.Context, known ...Head) (report Report, err err
 		return Report{}, err
 	}
 	defer func() { _ = v.tx.Rollback() }() // it only reads
-	for _, check := range []func() error{v.pages, v.events, v.approvals, v.strays} {
+	for _, check := range []func() error{v.pages, v.events, v.approvals, v.numbers} {
 		if err := check(); err != nil {
 			return Report{}, err
 		}
@@ -177,27 +177,113 @@ func (v *verifier) events() error {
 	return err
 }
 
-// approvals compares each row with the events about it.
-func (v *verifier) approvals() error {
-	history, err := v.tx.PrepareContext(v.ctx, `SELECT seq, kind, revision, state, record FROM events WHERE id = ? ORDER BY seq`)
+// approvals compares each row with the events about it. Both are read in the
+// order of ids, so that the size of the ledger does not matter.
+func (v *verifier) approvals() (err error) {
+	h := &histories{v: v}
+	h.rows, err = v.tx.QueryContext(v.ctx, `SELECT id, seq, kind, revision, state, record FROM events ORDER BY id, seq`)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = history.Close() }() // the transaction ends with it
-	next := int64(1)
+	defer func() {
+		if closeErr := h.rows.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	if err := h.advance(); err != nil {
+		return err
+	}
 	err = v.each(func(rows *sql.Rows) error {
 		var w row
 		if err := w.scan(rows); err != nil {
 			return err
 		}
 		v.report.Approvals++
-		if w.n > next {
-			v.fault("approvals", "", "number %d to %d missing, before %s", next, w.n-1, w.id)
+		if err := h.skip(w.id); err != nil {
+			return err
 		}
-		next = w.n + 1
-		return v.approval(history, &w)
+		return h.compare(&w)
 	}, `SELECT a.n, a.id, a.revision, a.state, a.workspace, a.run, a.session, a.instance, a.deadline_ms, a.body, coalesce(l.until_ms, 0)
-		FROM approvals a LEFT JOIN leases l USING (instance) ORDER BY a.n`)
+		FROM approvals a LEFT JOIN leases l USING (instance) ORDER BY a.id`)
+	if err != nil {
+		return err
+	}
+	return h.skip("")
+}
+
+// histories are the events, grouped by what they are about.
+type histories struct {
+	v    *verifier
+	rows *sql.Rows
+	// done says that the event below is none, because there are no more.
+	done                    bool
+	seq, revision           int64
+	id, kind, state, record string
+}
+
+func (h *histories) advance() error {
+	if h.done = !h.rows.Next(); h.done {
+		return h.rows.Err()
+	}
+	return h.rows.Scan(&h.id, &h.seq, &h.kind, &h.revision, &h.state, &h.record)
+}
+
+// skip passes over what is before an id, or everything if that is "": none of it
+// has a row.
+func (h *histories) skip(until string) error {
+	last := ""
+	for !h.done && (until == "" || h.id < until) {
+		if h.id != last {
+			h.v.fault("approvals", h.id, "missing: events tell of it")
+		}
+		last = h.id
+		if err := h.advance(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare reads the events about one row.
+func (h *histories) compare(w *row) error {
+	var revision int64
+	var state, record string
+	for !h.done && h.id == w.id {
+		refused := h.kind == string(approval.EventRefused)
+		if !refused && h.revision != revision+1 || refused && (h.revision != revision || h.record != record) {
+			h.v.fault("events", h.seq, "does not follow from the events before it about %s", w.id)
+		}
+		revision, state, record = h.revision, h.state, h.record
+		if err := h.advance(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case revision == 0:
+		h.v.fault("approvals", w.id, "added: no event tells of it")
+	case w.revision != revision || w.state != state:
+		h.v.fault("approvals", w.id, "edited: it is %s at revision %d, the last event says %s at revision %d", w.state, w.revision, state, revision)
+	case w.hash() != record:
+		h.v.fault("approvals", w.id, "edited: it is not what the last event about it recorded")
+	}
+	return nil
+}
+
+// numbers finds gaps in the order of asking.
+func (v *verifier) numbers() error {
+	next := int64(1)
+	err := v.each(func(rows *sql.Rows) error {
+		var n int64
+		var id string
+		if err := rows.Scan(&n, &id); err != nil {
+			return err
+		}
+		if n > next {
+			v.fault("approvals", "", "number %d to %d missing, before %s", next, n-1, id)
+		}
+		next = n + 1
+		return nil
+	}, `SELECT n, id FROM approvals ORDER BY n`)
 	if err != nil {
 		return err
 	}
@@ -207,55 +293,6 @@ func (v *verifier) approvals() error {
 		v.fault("approvals", "", "number %d to %d were added", count+1, next-1)
 	}
 	return nil
-}
-
-func (v *verifier) approval(history *sql.Stmt, w *row) (err error) {
-	rows, err := history.QueryContext(v.ctx, w.id)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closeErr := rows.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	var revision int64
-	var state, record string
-	for rows.Next() {
-		var seq, nextRevision int64
-		var kind, nextState, nextRecord string
-		if err := rows.Scan(&seq, &kind, &nextRevision, &nextState, &nextRecord); err != nil {
-			return err
-		}
-		refused := kind == string(approval.EventRefused)
-		if !refused && nextRevision != revision+1 || refused && (nextRevision != revision || nextRecord != record) {
-			v.fault("events", seq, "does not follow from the events before it about %s", w.id)
-		}
-		revision, state, record = nextRevision, nextState, nextRecord
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	switch {
-	case revision == 0:
-		v.fault("approvals", w.id, "added: no event tells of it")
-	case w.revision != revision || w.state != state:
-		v.fault("approvals", w.id, "edited: it is %s at revision %d, the last event says %s at revision %d", w.state, w.revision, state, revision)
-	case w.hash() != record:
-		v.fault("approvals", w.id, "edited: it is not what the last event about it recorded")
-	}
-	return nil
-}
-
-func (v *verifier) strays() error {
-	return v.each(func(rows *sql.Rows) error {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		v.fault("approvals", id, "missing: events tell of it")
-		return nil
-	}, `SELECT DISTINCT e.id FROM events e LEFT JOIN approvals a USING (id) WHERE a.id IS NULL`)
 }
 
 // Export writes the ledger as it stands at one moment, as JSON lines: each

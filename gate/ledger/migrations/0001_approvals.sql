@@ -1,7 +1,10 @@
+-- A lease that was ended is 0, and -1 once nothing that it covered is left open.
 CREATE TABLE leases (
 	instance TEXT PRIMARY KEY CHECK (instance <> ''),
 	until_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX leases_open ON leases (until_ms) WHERE until_ms >= 0;
 
 -- The columns are what is looked for and compared; body is the whole record. The
 -- two never differ, and a reader checks it.
@@ -20,12 +23,13 @@ CREATE TABLE approvals (
 
 CREATE INDEX approvals_state ON approvals (state, n);
 CREATE INDEX approvals_workspace ON approvals (workspace, n);
+CREATE INDEX approvals_due ON approvals (deadline_ms) WHERE state = 'pending';
 
 CREATE TABLE events (
 	seq       INTEGER PRIMARY KEY,
 	at_ms     INTEGER NOT NULL,
 	kind      TEXT NOT NULL,
-	id        TEXT NOT NULL REFERENCES approvals (id),
+	id        TEXT NOT NULL,
 	revision  INTEGER NOT NULL,
 	state     TEXT NOT NULL,
 	workspace TEXT NOT NULL,
@@ -35,8 +39,6 @@ CREATE TABLE events (
 	record    TEXT NOT NULL,
 	hash      TEXT NOT NULL
 ) STRICT;
-
-CREATE INDEX events_id ON events (id, seq);
 
 CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
 BEGIN

@@ -1,0 +1,412 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/regent-policy/regent/gate/approval"
+)
+
+const (
+	// leaseTime is how long an instance counts as alive without a sign of life,
+	// and renewTime how often the gate gives that sign for those it serves.
+	leaseTime = 30 * time.Second
+	renewTime = leaseTime / 3
+	// tickTime is how often the gate looks for what nothing woke it for.
+	tickTime = time.Second
+	// closing is how long what has to be written still may take when the one who
+	// asked is gone.
+	closing = 5 * time.Second
+	// inFlight bounds what is written behind the back of a caller.
+	inFlight = 64
+)
+
+// Workspaces finds what a question is ruled by.
+type Workspaces interface {
+	// Of returns the workspace that a question belongs to, as its files are at
+	// this moment. It does not fail: a workspace that cannot be found out or
+	// loaded is one whose standing asks everything.
+	Of(ctx context.Context, q Question) *Workspace
+	// Home returns what calls outside any workspace are ruled by, and who the
+	// principals are.
+	Home() *Workspace
+}
+
+// Parts are what a gate is made of. All but Log and Now are needed.
+type Parts struct {
+	Ledger     approval.Ledger
+	Workspaces Workspaces
+	// Feed hears of every change that the gate makes to the ledger.
+	Feed *Feed
+	Log  *slog.Logger
+	// Now is the clock that requests are taken in by; time.Now if nil. The ledger
+	// judges by its own.
+	Now func() time.Time
+}
+
+// Gate asks, answers and records. Every decision comes to be here. It is safe
+// for concurrent use.
+type Gate struct {
+	ledger     approval.Ledger
+	workspaces Workspaces
+	feed       *Feed
+	log        *slog.Logger
+	now        func() time.Time
+	stats      stats
+
+	// sweeps asks for a look at what has run out; each gets an answer.
+	sweeps chan chan struct{}
+	// behind has a place for each thing that is written behind a caller's back.
+	behind chan struct{}
+	// rerouting has a place for each request that is routed again at once.
+	rerouting chan struct{}
+
+	// stopped is closed when nothing of the gate is to go on.
+	stopped chan struct{}
+	running sync.WaitGroup
+
+	mu sync.Mutex
+	// self is the instance of those who named none.
+	self  string
+	waits map[string]*wait
+	hosts map[string]*host
+	// over says that no more is taken in.
+	over bool
+}
+
+// ErrStopped means that the gate takes in nothing more. Nothing was recorded.
+var ErrStopped = errors.New("the gate is stopped")
+
+// New opens the gate on a ledger. What it finds there waits for nobody any more
+// and is closed first; how is in the states of the records it returns. Nothing
+// else may use the ledger to write until Close.
+func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err error) {
+	g = &Gate{
+		ledger: p.Ledger, workspaces: p.Workspaces, feed: p.Feed, log: p.Log, now: p.Now,
+		sweeps:    make(chan chan struct{}),
+		behind:    make(chan struct{}, inFlight),
+		rerouting: make(chan struct{}, inFlight),
+		waits:     map[string]*wait{},
+		hosts:     map[string]*host{},
+		stopped:   make(chan struct{}),
+		self:      approval.NewID(),
+	}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	if g.feed == nil {
+		g.feed = &Feed{}
+	}
+	if g.now == nil {
+		g.now = time.Now
+	}
+	if found, err = g.ledger.Recover(ctx); err != nil {
+		return nil, nil, fmt.Errorf("close what an earlier process left: %w", err)
+	}
+	if _, err = g.ledger.Lease(ctx, g.self, leaseTime); err != nil {
+		return nil, nil, fmt.Errorf("lease: %w", err)
+	}
+	g.running.Go(g.keep)
+	return g, found, nil
+}
+
+// Close lets nobody ask any more, ends what waits as lost, and returns when
+// nothing of the gate runs. The ledger stays open.
+func (g *Gate) Close() error {
+	g.mu.Lock()
+	if g.over {
+		g.mu.Unlock()
+		return nil
+	}
+	g.over = true
+	instances := []string{g.self}
+	for name := range g.hosts {
+		instances = append(instances, name)
+	}
+	g.mu.Unlock()
+
+	// What is being written behind a caller's back gets done first: with its
+	// lease gone it would end as unknown, and someone would have to look at it.
+	for range inFlight {
+		g.behind <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), closing, errors.New("the gate closes"))
+	defer cancel()
+	var errs []error
+	for _, name := range instances {
+		errs = append(errs, g.ledger.Release(ctx, name))
+	}
+	errs = append(errs, g.sweep(ctx))
+	close(g.stopped)
+	g.running.Wait()
+	// What the sweep could not close is let go all the same.
+	g.mu.Lock()
+	for _, w := range g.waits {
+		w.end()
+	}
+	g.mu.Unlock()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close the gate: %w", err)
+	}
+	return nil
+}
+
+// Feed tells of what the gate does.
+func (g *Gate) Feed() *Feed { return g.feed }
+
+// keep renews leases and looks, each second and whenever it is asked to, for
+// what has run out.
+func (g *Gate) keep() {
+	tick := time.NewTicker(tickTime)
+	defer tick.Stop()
+	renewed := time.Now()
+	var failing bool
+	for {
+		var waiting []chan struct{}
+		select {
+		case <-g.stopped:
+			return
+		case <-tick.C:
+		case one := <-g.sweeps:
+			waiting = append(waiting, one)
+		}
+		for more := true; more; {
+			select {
+			case one := <-g.sweeps:
+				waiting = append(waiting, one)
+			default:
+				more = false
+			}
+		}
+		ctx, cancel := context.WithTimeoutCause(context.Background(), closing, errors.New("the ledger takes too long"))
+		var err error
+		if time.Since(renewed) >= renewTime {
+			if err = g.renew(ctx); err == nil {
+				renewed = time.Now()
+			}
+		}
+		if len(waiting) > 0 || g.busy() {
+			err = errors.Join(err, g.sweep(ctx))
+		}
+		cancel()
+		switch {
+		case err != nil && !failing:
+			g.log.Error("the ledger cannot be kept", "error", err)
+			g.feed.Post(Notice{At: g.now(), Kind: NoticeLedger, Message: err.Error()})
+		case err == nil && failing:
+			g.log.Info("the ledger can be kept again")
+			g.feed.Post(Notice{At: g.now(), Kind: NoticeLedger, Message: "the ledger can be written again"})
+		}
+		failing = err != nil
+		g.stats.failing.Store(failing)
+		for _, one := range waiting {
+			close(one)
+		}
+	}
+}
+
+// busy tells whether there is anything that could run out.
+func (g *Gate) busy() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waits) > 0 || len(g.hosts) > 0
+}
+
+// sweep closes what has run out, and tells those who wait for it.
+func (g *Gate) sweep(ctx context.Context) error {
+	closed, err := g.ledger.Sweep(ctx)
+	for i := range closed {
+		g.stats.closed(&closed[i])
+		if w := g.waiting(closed[i].ID); w != nil {
+			g.move(w, closed[i])
+		}
+	}
+	if len(closed) > 0 {
+		g.feed.wake()
+	}
+	return err
+}
+
+// sweepSoon asks for a sweep and returns after it.
+func (g *Gate) sweepSoon() {
+	done := make(chan struct{})
+	select {
+	case g.sweeps <- done:
+	case <-g.stopped:
+		return
+	}
+	select {
+	case <-done:
+	case <-g.stopped:
+	}
+}
+
+// host is an instance that a question named, or that was made up for one.
+type host struct {
+	// open counts the connections on which somebody waits in its name.
+	open int
+	// renewed is when the ledger last heard of it.
+	renewed time.Time
+}
+
+// renew gives a sign of life for those who are there. It goes by time that
+// passes and not by the clock, so that one which is set cannot keep a dead host
+// alive.
+func (g *Gate) renew(ctx context.Context) error {
+	g.mu.Lock()
+	self := g.self
+	var alive, dead []string
+	for name, h := range g.hosts {
+		switch {
+		case h.open > 0:
+			alive = append(alive, name)
+		case time.Since(h.renewed) >= leaseTime:
+			dead = append(dead, name)
+			delete(g.hosts, name)
+		}
+	}
+	g.mu.Unlock()
+
+	var errs []error
+	if _, err := g.ledger.Lease(ctx, self, leaseTime); errors.Is(err, approval.ErrLost) {
+		// The clock was set forward, or the machine slept. Whoever waits under the
+		// old name is told; those who come from here on wait under a new one.
+		next := approval.NewID()
+		if _, err := g.ledger.Lease(ctx, next, leaseTime); err != nil {
+			return err
+		}
+		g.mu.Lock()
+		g.self = next
+		g.mu.Unlock()
+		g.log.Warn("the lease of this process ran out, as when the clock is set or the machine sleeps; what waited is lost and has to be asked anew")
+	} else if err != nil {
+		errs = append(errs, err)
+	}
+	for _, name := range alive {
+		if _, err := g.ledger.Lease(ctx, name, leaseTime); err == nil {
+			g.touched(name)
+		} else if !errors.Is(err, approval.ErrLost) {
+			errs = append(errs, err)
+		}
+	}
+	for _, name := range dead {
+		errs = append(errs, g.ledger.Release(ctx, name))
+	}
+	return errors.Join(errs...)
+}
+
+func (g *Gate) touched(instance string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h := g.hosts[instance]; h != nil {
+		h.renewed = time.Now()
+	}
+}
+
+// Renew is a sign of life of an instance. It returns until when that counts,
+// and an approval.ErrLost once it came too late: the instance needs a new name.
+func (g *Gate) Renew(ctx context.Context, instance string) (time.Time, error) {
+	if err := g.named(instance); err != nil {
+		return time.Time{}, err
+	}
+	until, err := g.ledger.Lease(ctx, instance, leaseTime)
+	if err != nil {
+		return time.Time{}, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.hosts[instance]
+	if h == nil {
+		h = &host{}
+		g.hosts[instance] = h
+	}
+	h.renewed = time.Now()
+	return until, nil
+}
+
+// End says that an instance is over: what it asked is closed now.
+func (g *Gate) End(ctx context.Context, instance string) error {
+	if err := g.named(instance); err != nil {
+		return err
+	}
+	if err := g.ledger.Release(ctx, instance); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	delete(g.hosts, instance)
+	g.mu.Unlock()
+	return g.sweep(ctx)
+}
+
+// named refuses what no host may call itself.
+func (g *Gate) named(instance string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if instance == "" || instance == g.self {
+		return fmt.Errorf("%w: name the instance of the host", approval.ErrInstance)
+	}
+	return nil
+}
+
+// enter notes that somebody waits in the name of an instance.
+func (g *Gate) enter(ctx context.Context, instance string) error {
+	g.mu.Lock()
+	if instance == g.self {
+		g.mu.Unlock()
+		return nil
+	}
+	h := g.hosts[instance]
+	if h == nil {
+		h = &host{}
+		g.hosts[instance] = h
+	}
+	h.open++
+	fresh := time.Since(h.renewed) < renewTime
+	g.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	if _, err := g.ledger.Lease(ctx, instance, leaseTime); err != nil {
+		g.leave(instance)
+		g.mu.Lock()
+		if h := g.hosts[instance]; h != nil && h.open == 0 && h.renewed.IsZero() {
+			delete(g.hosts, instance)
+		}
+		g.mu.Unlock()
+		return err
+	}
+	g.touched(instance)
+	return nil
+}
+
+// leave is the end of what enter began.
+func (g *Gate) leave(instance string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h := g.hosts[instance]; h != nil {
+		h.open--
+	}
+}
+
+// async writes something behind a caller's back; the caller waits only when
+// there is too much of that.
+func (g *Gate) async(what string, write func(ctx context.Context) error) {
+	select {
+	case g.behind <- struct{}{}:
+	case <-g.stopped:
+		g.log.Error(what, "error", ErrStopped)
+		return
+	}
+	g.running.Go(func() {
+		defer func() { <-g.behind }()
+		ctx, cancel := context.WithTimeoutCause(context.Background(), closing, errors.New("the ledger takes too long"))
+		defer cancel()
+		if err := write(ctx); err != nil {
+			g.log.Error(what, "error", err)
+		}
+	})
+}
