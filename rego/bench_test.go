@@ -123,7 +123,14 @@ func referenceSource(tb testing.TB, rules, tools int) Source {
 	}
 	s := DefaultSettings()
 	s.Timeout = time.Minute
-	src := Source{Settings: s, Layers: []Layer{{Name: Workspace, Dir: dir, Paths: []string{dir}}}}
+	src := Source{
+		Settings: s, Layers: []Layer{{Name: Workspace, Dir: dir, Paths: []string{dir}}},
+		SealedHosts: []string{"127.0.0.1:7340"},
+	}
+	// As a daemon has them.
+	for _, name := range []string{"runtime", "runtime/regent.sock", "runtime/runtime.db", "trust.json", "tokens.json", "step_up.json"} {
+		src.Sealed = append(src.Sealed, "/home/dev/.regent/"+name)
+	}
 	if tools > 0 {
 		src.Tools = referenceTools(tools)
 	}

@@ -29,11 +29,11 @@ func (p *Policy) Rule(ctx context.Context, r *approval.Request) approval.Ruling 
 	in := p.facts.input(r)
 	output, err := p.evaluate(ctx, in)
 	if err != nil {
-		return p.failed(err)
+		return p.failed(in, err)
 	}
-	ruling, err := p.ruling(output, r)
+	ruling, err := p.ruling(output, in)
 	if err != nil {
-		return p.failed(err)
+		return p.failed(in, err)
 	}
 	return ruling
 }
@@ -90,8 +90,19 @@ func (p *Policy) query1(ctx context.Context, q oparego.PreparedEvalQuery, input 
 	return object, nil
 }
 
-// failed is the ruling when policy could not rule.
-func (p *Policy) failed(err error) approval.Ruling {
+// failed is the ruling when policy could not rule. A rule that fails must not turn
+// into a question what no rule can allow.
+func (p *Policy) failed(in *Input, err error) approval.Ruling {
+	out := p.failure(err)
+	if in.Facts.Guard.Barred {
+		out.Route = approval.RouteDeny
+		out.Reasons = []string{"policy could not rule, and Regent's own guard denies this: " + out.Failure.Message}
+	}
+	return out
+}
+
+// failure is the ruling that asks because policy could not rule.
+func (p *Policy) failure(err error) approval.Ruling {
 	f := &failure{kind: "evaluation", message: err.Error()}
 	errors.As(err, &f)
 	out := approval.Ruling{
@@ -114,7 +125,7 @@ func (p *Policy) failed(err error) approval.Ruling {
 // asked.
 func Unloaded(err error, s Settings) approval.Ruling {
 	p := &Policy{settings: s}
-	out := p.failed(&failure{kind: "load", message: err.Error()})
+	out := p.failure(&failure{kind: "load", message: err.Error()})
 	if load, ok := errors.AsType[*LoadError](err); ok && len(load.Problems) > 0 {
 		first := load.Problems[0]
 		out.Failure.File, out.Failure.Line = first.File, first.Line
@@ -241,7 +252,7 @@ func messages(matches []approval.Match) []string {
 
 // ruling turns the answer into a Ruling, and refuses one that it cannot read in
 // full.
-func (p *Policy) ruling(output ast.Object, r *approval.Request) (approval.Ruling, error) {
+func (p *Policy) ruling(output ast.Object, in *Input) (approval.Ruling, error) {
 	a := &answer{object: output}
 	decision, call, rules := a.part("decision"), a.part("call"), a.part("rules")
 	out := approval.Ruling{
@@ -271,6 +282,12 @@ func (p *Policy) ruling(output ast.Object, r *approval.Request) (approval.Ruling
 	default:
 		decision.fail("route")
 	}
+	if guards := decision.object.Get(ast.InternedTerm("guards")); guards != nil {
+		var err error
+		if out.Rules, err = p.guarded(guards.Value); err != nil {
+			decision.fail("guards")
+		}
+	}
 	// The rules that settled the route come first: a deny outranks an ask.
 	for _, name := range decisions {
 		found := rules.matches(p, name)
@@ -285,10 +302,35 @@ func (p *Policy) ruling(output ast.Object, r *approval.Request) (approval.Ruling
 		slices.SortStableFunc(out.Rules, bySeverity)
 	}
 	var err error
-	if out.Ceiling, err = p.ceiling(rules.get("ceiling"), r); err != nil {
+	if out.Ceiling, err = p.ceiling(rules.get("ceiling"), in); err != nil {
 		err = &failure{kind: "output", message: err.Error()}
 	}
 	return out, cmp.Or(a.err, decision.err, call.err, rules.err, err)
+}
+
+// guarded are the guards that deny a call, as rules that fired.
+func (p *Policy) guarded(v ast.Value) ([]approval.Match, error) {
+	var said []struct{ ID, Message string }
+	if err := ast.As(v, &said); err != nil {
+		return nil, err
+	}
+	matches := make([]approval.Match, 0, len(said))
+	for _, s := range said {
+		r := p.guards[s.ID]
+		if r == nil {
+			return nil, fmt.Errorf("guard %q does not exist", s.ID)
+		}
+		matches = append(matches, r.match(s.Message))
+	}
+	return matches, nil
+}
+
+// match is what a ruling says of the rule when it fired.
+func (r *Rule) match(message string) approval.Match {
+	return approval.Match{
+		ID: r.ID, Decision: r.Decision, Message: message, Title: r.Title, Severity: r.Severity, Mode: r.Mode,
+		Layer: string(r.Layer), Package: r.Package, File: r.File, Line: r.Line,
+	}
 }
 
 // decisions are the names of rules that settle a route, the strictest first.
@@ -318,10 +360,7 @@ func (p *Policy) match(v ast.Value) (approval.Match, error) {
 		return approval.Match{}, fmt.Errorf("a value of rule number %v, which does not exist", number)
 	}
 	r := p.rules[i]
-	m := approval.Match{
-		ID: r.ID, Decision: r.Decision, Title: r.Title, Severity: r.Severity, Mode: r.Mode,
-		Layer: string(r.Layer), Package: r.Package, File: r.File, Line: r.Line,
-	}
+	m := r.match("")
 	if s, ok := value.Value.(ast.String); ok {
 		m.Message = string(s)
 		return m, nil
@@ -345,20 +384,21 @@ func (p *Policy) match(v ast.Value) (approval.Match, error) {
 }
 
 // ceiling intersects what the packages that set one allow.
-func (p *Policy) ceiling(v ast.Value, r *approval.Request) (*permission.Ceiling, error) {
+func (p *Policy) ceiling(v ast.Value, in *Input) (*permission.Ceiling, error) {
 	array, ok := v.(*ast.Array)
 	if !ok {
 		return nil, errors.New("the decision has no usable ceilings")
 	}
-	if array.Len() == 0 {
+	opens := in.Facts.Guard.Opens
+	if array.Len() == 0 && len(opens) == 0 {
 		return nil, nil
 	}
-	env := permission.Environment{}
-	if r.Environment != nil {
-		env = Environment(*r.Environment)
-	}
+	env := Environment(in.Environment)
 	out := permission.Unlimited()
-	limited := false
+	for _, name := range opens {
+		out.Permissions.FileSystem.Entries = append(out.Permissions.FileSystem.Entries, permission.Literal(name, permission.Deny))
+	}
+	limited := len(opens) > 0
 	for i := range array.Len() {
 		var ceilings []struct {
 			Package string                     `json:"package"`

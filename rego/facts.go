@@ -57,8 +57,8 @@ type CommandFacts struct {
 	ByProgram map[string]map[string]argv.Node `json:"by_program,omitempty"`
 }
 
-// add reads one command of a call.
-func (f *CommandFacts) add(table *argv.Table, c catalog.Command, at *place) {
+// add reads one command of a call. What it returns goes with the nodes added last.
+func (f *CommandFacts) add(table *argv.Table, c catalog.Command, at *place) *shell.Facts {
 	var parsed shell.Facts
 	if len(c.Argv) > 0 {
 		parsed = shell.ParseArgv(c.Argv)
@@ -73,6 +73,7 @@ func (f *CommandFacts) add(table *argv.Table, c catalog.Command, at *place) {
 	argv.Join(nodes, dir, at.env.Home)
 	f.Nodes = append(f.Nodes, nodes...)
 	f.Problems = append(f.Problems, parsed.Problems...)
+	return &parsed
 }
 
 // PathFacts are absolute paths, symbolic links resolved as far as they exist,
@@ -103,6 +104,32 @@ type GuardFacts struct {
 	Limit    string    `json:"limit,omitempty"`
 	Writes   []string  `json:"writes"`
 	Mentions []Mention `json:"mentions"`
+	// Barred is true when there is anything in Decides or Reaches.
+	Barred bool `json:"barred"`
+	// Decides are the commands of Regent's own that the call runs and that decide
+	// for a person.
+	Decides []string `json:"decides"`
+	// Reaches are the sealed files and addresses that the call would reach.
+	Reaches []string `json:"reaches"`
+	// MayDecide and MayReach are parts of the call that may turn out to be such
+	// commands, files or addresses.
+	MayDecide []string `json:"may_decide"`
+	MayReach  []string `json:"may_reach"`
+	// Named are such commands, files and addresses in text that the call hands to a
+	// program. They count where the call does more than read and write files.
+	Named []string `json:"named"`
+	// Opens are the sealed files that the requested permissions would open among
+	// others. Whatever is granted, they are taken out of it.
+	Opens []string `json:"opens"`
+}
+
+// settle sorts the lists and sums them up.
+func (g *GuardFacts) settle() {
+	for _, list := range []*[]string{&g.Decides, &g.Reaches, &g.MayDecide, &g.MayReach, &g.Named, &g.Opens} {
+		*list = sorted(*list)
+	}
+	g.Barred = len(g.Decides)+len(g.Reaches) > 0
+	g.Touched = g.Limit != "" || len(g.Writes)+len(g.Mentions)+len(g.MayDecide)+len(g.MayReach)+len(g.Named) > 0
 }
 
 // Mention is a protected path among a command's words.
@@ -116,6 +143,7 @@ type facts struct {
 	commands  *argv.Table
 	tools     *catalog.Catalog
 	protected protected
+	sealed    sealed
 }
 
 // input makes the input of one request.
@@ -136,9 +164,14 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 	}
 	place := newPlace(env)
 	var paths pathSet
+	var trees []string // folders of which all is read
 
+	reach := f.sealed.reach(&out.Guard, place)
 	for _, c := range call.Commands {
-		out.Command.add(f.commands, c, place)
+		before := len(out.Command.Nodes)
+		parsed := out.Command.add(f.commands, c, place)
+		out.Guard.decisions(c.Text, parsed, out.Command.Nodes[before:], place)
+		reach.text(c.Text)
 	}
 	out.Command.Summary = argv.Summarize(out.Command.Nodes)
 	f.commands.Shorten(&out.Command.Summary)
@@ -148,7 +181,11 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 			out.Programs = append(out.Programs, n.Program)
 		}
 		for _, p := range n.Reads {
+			before := len(paths.read)
 			paths.addWord(&paths.read, place, n, p)
+			if p.Tree {
+				trees = append(trees, paths.read[before:]...)
+			}
 		}
 		for _, p := range n.Writes {
 			if p.Sink {
@@ -158,9 +195,18 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 		}
 		out.Hosts = append(out.Hosts, n.Hosts...)
 		out.URLs = append(out.URLs, n.URLs...)
+		reach.command(n)
 	}
 	for _, p := range call.Reads {
+		before := len(paths.read)
 		paths.add(&paths.read, place, env.Cwd, p)
+		for _, name := range paths.read[before:] {
+			// Whether the tool reads what is below cannot be told. Folders far above
+			// are listed all the time.
+			if f.sealed.encloses(name) {
+				trees = append(trees, name)
+			}
+		}
 	}
 	for _, p := range call.Writes {
 		paths.add(&paths.write, place, env.Cwd, p)
@@ -173,12 +219,15 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 	out.Paths = PathFacts{Read: sorted(paths.read), Write: sorted(paths.write), Unresolved: sorted(paths.unresolved)}
 	out.Permissions = permissionFacts(r.Permissions, place)
 	out.More = r.Permissions != nil || r.Escalated || call.Escalated
-	out.Guard = f.protected.guard(out.Paths.Write, paths.unresolvedWrites, out.Command.Nodes, place)
+	f.protected.guard(&out.Guard, out.Paths.Write, paths.unresolvedWrites, out.Command.Nodes, place)
+	reach.pathFacts(out.Paths, trees)
+	reach.request(r, &call, f.commands)
 	for _, p := range out.Command.Problems {
 		if p.Kind == "limit" {
-			out.Guard.Touched, out.Guard.Limit = true, p.Message
+			out.Guard.Limit = p.Message
 		}
 	}
+	out.Guard.settle()
 	return out
 }
 
@@ -453,8 +502,8 @@ func (p protected) mayMean(word string) bool {
 
 // guard finds what a call does to protected files: by the paths that it writes,
 // by the names of those that cannot be resolved, and by the words of its commands.
-func (p protected) guard(writes, unresolved []string, nodes []argv.Node, at *place) GuardFacts {
-	out := GuardFacts{Writes: []string{}, Mentions: []Mention{}}
+func (p protected) guard(out *GuardFacts, writes, unresolved []string, nodes []argv.Node, at *place) {
+	out.Writes, out.Mentions = []string{}, []Mention{}
 	for _, w := range writes {
 		if p.covers(w) {
 			out.Writes = append(out.Writes, w)
@@ -481,6 +530,4 @@ func (p protected) guard(writes, unresolved []string, nodes []argv.Node, at *pla
 			}
 		}
 	}
-	out.Touched = len(out.Writes)+len(out.Mentions) > 0
-	return out
 }

@@ -1,6 +1,7 @@
 package rego_test
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,4 +80,56 @@ func TestRegentGuardsItself(t *testing.T) {
 			t.Errorf("route %s (%v)", got.Route, got.Reasons)
 		}
 	})
+}
+
+// TestWhatIsSealedIsPartOfTheEpoch: two homes with the same files have one epoch,
+// and what is sealed in them counts.
+func TestWhatIsSealedIsPartOfTheEpoch(t *testing.T) {
+	source := func(names ...string) rego.Source {
+		dir := write(t, map[string]string{"policies/all.rego": "package home.rules.all\n\nallow contains \"everything\"\n"})
+		src := rego.Source{
+			Settings: rego.DefaultSettings(),
+			Layers:   []rego.Layer{{Name: rego.Home, Dir: dir, Paths: []string{filepath.Join(dir, "policies")}}},
+		}
+		for _, name := range names {
+			src.Sealed = append(src.Sealed, filepath.Join(dir, name))
+		}
+		return src
+	}
+	one := load(t, source("runtime")).Epoch()
+	if other := load(t, source("runtime")).Epoch(); other != one {
+		t.Error("the same home in another folder has another epoch")
+	}
+	if other := load(t, source("runtime", "tokens.json")).Epoch(); other == one {
+		t.Error("one more sealed file has the same epoch")
+	}
+	listening := source("runtime")
+	listening.SealedHosts = []string{"127.0.0.1:7340"}
+	if load(t, listening).Epoch() == one {
+		t.Error("a sealed address has the same epoch")
+	}
+}
+
+// TestPastTheLimitsOfTheGuardAPersonIsAsked holds the limits on what the guard looks up:
+// a request that would take long is not worth it, and is never allowed.
+func TestPastTheLimitsOfTheGuardAPersonIsAsked(t *testing.T) {
+	src := workspace(t, map[string]string{"all.rego": "package rules.all\n\nallow contains \"everything\"\n"})
+	src.Sealed = []string{"/home/dev/.regent/runtime"}
+	src.SealedHosts = []string{"127.0.0.1:7340"}
+	p := load(t, src)
+	for _, part := range []string{"runtime ", "regent ", "x/runtime,", "7340 localhost "} {
+		text := strings.Repeat(part, 1<<20/len(part))
+		raw, err := json.Marshal(map[string]any{"text": text, "list": strings.Fields(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.Rule(t.Context(), &approval.Request{
+			Kind:        approval.KindMCP,
+			Tool:        &approval.Tool{Server: "files", Name: "do", Arguments: raw},
+			Environment: &approval.Environment{Cwd: "/workspace/app", Home: "/home/dev"},
+		})
+		if got.Route != approval.RouteAsk && got.Route != approval.RouteDeny {
+			t.Errorf("%q again and again: route %s (%v)", part, got.Route, got.Reasons)
+		}
+	}
 }

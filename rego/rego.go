@@ -36,6 +36,12 @@ type Source struct {
 	// Protected are files and folders, besides the layers' own, that a call may
 	// not change without a person: config.yaml, plugins, the ledger.
 	Protected []string
+	// Sealed are files and folders that no call may reach at all, not even to read
+	// them: the daemon's socket, the ledger, tokens. They need not exist.
+	Sealed []string
+	// SealedHosts are the addresses, host:port, that no call may reach: those that
+	// the daemon listens on.
+	SealedHosts []string
 	// Tools, when not nil, stands in for the built-in tool tables. It exists for
 	// benchmarks of large catalogues.
 	Tools fs.FS
@@ -49,6 +55,7 @@ type Policy struct {
 	rules    []*Rule
 	files    []File
 	facts    *facts
+	guards   map[string]*Rule
 	asked    map[string]bool
 	compiler *ast.Compiler
 	store    storage.Store
@@ -70,6 +77,7 @@ type File struct {
 // builtin is what every engine shares: parsed once for each process.
 type builtinSet struct {
 	modules  map[string]*ast.Module
+	guards   map[string]*Rule
 	commands *argv.Table
 	tools    *catalog.Catalog
 	sum      string
@@ -107,9 +115,38 @@ var loadBuiltin = sync.OnceValues(func() (*builtinSet, error) {
 	if b.tools, err = catalog.Load(policy.Tools()); err != nil {
 		return nil, fmt.Errorf("read the tool catalogue: %w", err)
 	}
+	if b.guards, err = guardRules(b.modules[guardsModule]); err != nil {
+		return nil, err
+	}
 	b.sum = hex.EncodeToString(sum.Sum(nil))
 	return b, nil
 })
+
+// guardsModule is the key of the module with the guards.
+const guardsModule = "regent/guards/guards.rego"
+
+// guardRules are the guards that rulings name among the rules that fired, by id.
+func guardRules(m *ast.Module) (map[string]*Rule, error) {
+	annotations, errs := ast.BuildAnnotationSet([]*ast.Module{m})
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("read the guards: %w", errs)
+	}
+	rules := map[string]*Rule{}
+	for _, r := range m.Rules {
+		if r.Head.Name != "barred" {
+			continue
+		}
+		rule := &Rule{
+			Decision: "deny", Mode: "enforce", Layer: Builtin, Package: packageName(m.Package.Path),
+			File: guardsModule, Line: r.Location.Row,
+		}
+		if err := rule.describe(annotations.Chain(r)); err != nil {
+			return nil, fmt.Errorf("read the guards: %w", err)
+		}
+		rules[rule.ID] = rule
+	}
+	return rules, nil
+}
 
 // assembled is a source read, parsed and checked, before it is compiled.
 type assembled struct {
@@ -138,16 +175,17 @@ func Load(ctx context.Context, src Source) (*Policy, error) {
 	if err := cancelled(ctx); err != nil {
 		return nil, err
 	}
-	protected := slices.Clone(src.Protected)
+	protected := slices.Concat(src.Protected, src.Sealed)
 	for _, c := range a.layers {
 		protected = append(protected, c.paths...)
 	}
 	p := &Policy{
 		settings: src.Settings,
-		epoch:    fingerprint(a.builtin, src.Settings, a.layers),
+		epoch:    fingerprint(a.builtin, src, a.layers),
 		rules:    a.rules,
 		files:    a.files,
-		facts:    &facts{commands: a.builtin.commands, tools: a.tools, protected: newProtected(protected)},
+		facts:    &facts{commands: a.builtin.commands, tools: a.tools, protected: newProtected(protected), sealed: newSealed(src.Sealed, src.SealedHosts)},
+		guards:   a.builtin.guards,
 		asked:    a.asked,
 	}
 	schemas, err := schema.Set()
@@ -356,9 +394,10 @@ func settingsValue(s Settings) (map[string]any, error) {
 }
 
 // fingerprint names an epoch: the same files and settings have the same name on
-// every machine.
-func fingerprint(b *builtinSet, s Settings, layers []*contents) string {
-	h := sha256.New()
+// every machine. That is why sealed paths are in it as they are shown, relative to
+// the folder of their layer.
+func fingerprint(b *builtinSet, src Source, layers []*contents) string {
+	s, h := src.Settings, sha256.New()
 	fmt.Fprintf(h, "regent policy 1\n%s\n", b.sum)
 	settings, err := json.Marshal(struct {
 		Settings
@@ -378,7 +417,23 @@ func fingerprint(b *builtinSet, s Settings, layers []*contents) string {
 			h.Write(f.data)
 		}
 	}
+	for _, name := range src.Sealed {
+		fmt.Fprintf(h, "\nsealed %q", shownIn(src.Layers, name))
+	}
+	for _, address := range src.SealedHosts {
+		fmt.Fprintf(h, "\nsealed host %q", address)
+	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// shownIn is name as the layer shows it in whose folder it is.
+func shownIn(layers []Layer, name string) string {
+	for _, l := range layers {
+		if shown := l.Shown(name); shown != name {
+			return string(l.Name) + " " + shown
+		}
+	}
+	return name
 }
 
 // Epoch is the fingerprint of the set that the engine was made from, 64

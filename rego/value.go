@@ -209,10 +209,18 @@ func (f *Facts) native(asked map[string]bool) native {
 	permissions.flag("write", f.Permissions.Write)
 	permissions.text("problem", f.Permissions.Problem)
 
-	guard := native{"touched": f.Guard.Touched}
+	guard := make(native, 11)
+	guard["touched"] = f.Guard.Touched
 	guard.text("limit", f.Guard.Limit)
 	guard.list("writes", f.Guard.Writes)
 	guard["mentions"] = orEmpty(f.Guard.Mentions)
+	guard["barred"] = f.Guard.Barred
+	guard.list("decides", f.Guard.Decides)
+	guard.list("reaches", f.Guard.Reaches)
+	guard.list("may_decide", f.Guard.MayDecide)
+	guard.list("may_reach", f.Guard.MayReach)
+	guard.list("named", f.Guard.Named)
+	guard.list("opens", f.Guard.Opens)
 
 	n := native{
 		"tool":        map[string]any(tool),

@@ -66,6 +66,9 @@ type Node struct {
 	// Problems tell, in words for people, what about this command cannot be told
 	// for certain. A command with problems is never certainly harmless.
 	Problems []string `json:"problems,omitempty"`
+	// Loose is true where the table tells the effects of the program and not what
+	// each of its words is: any may be the name of a file. Policies do not see it.
+	Loose bool `json:"-"`
 	// Line, Column and Text are where the command stands and its source.
 	Line   int    `json:"line"`
 	Column int    `json:"column"`

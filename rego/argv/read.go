@@ -433,6 +433,7 @@ func (s *scanner) finish() {
 		return
 	}
 	pattern := spec.operands
+	s.node.Loose = spec.loose && !spec.harmless
 	s.marks |= spec.marks
 	if s.marks&(opens|reads) != 0 {
 		if s.unlisted != "" {

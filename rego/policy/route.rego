@@ -25,7 +25,13 @@ route := {"decision": _decision, "call": call.outcome, "rules": layers.rules}
 # outranks an allow, whichever layers they come from, and a default is for what
 # nobody speaks about. The guards stand first among the denies and the asks, and
 # are looked at only when something that the index can look up calls for them.
-_decision := {"route": "deny", "reasons": [r | some r in guards.refusals]} if {
+_decision := {
+	"route": "deny",
+	"reasons": [r | some r in guards.refusals],
+	"guards": [m | some m in guards.barred],
+} if {
+	input.facts.guard.barred == true
+} else := {"route": "deny", "reasons": [r | some r in guards.refusals]} if {
 	input.request.host_allows == false
 } else := {"route": "deny", "reasons": [r | some r in guards.refusals]} if {
 	input.request.kind == "permissions"

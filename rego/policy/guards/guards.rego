@@ -25,6 +25,37 @@ refusals contains "approval_policy.granular.request_permissions is off: no furth
 	not data.regent.settings.granular.request_permissions
 }
 
+refusals contains m.message if {
+	input.facts.guard.barred == true
+	some m in barred
+}
+
+# METADATA
+# title: No agent decides for a person
+# description: the call runs a command of Regent's own that answers a request or settles who may
+# custom: {id: regent.guards.decides, severity: critical}
+barred contains {"id": "regent.guards.decides", "message": message} if {
+	input.facts.guard.barred == true
+	some command in input.facts.guard.decides
+	message := sprintf(
+		"`%s` decides for a person, so no agent may run it; a person runs it in a terminal of their own",
+		[command],
+	)
+}
+
+# METADATA
+# title: No agent reaches what decisions are given by
+# description: the call would reach the daemon's socket or address, its ledger, or the files that say who may answer
+# custom: {id: regent.guards.reaches, severity: critical}
+barred contains {"id": "regent.guards.reaches", "message": message} if {
+	input.facts.guard.barred == true
+	some name in input.facts.guard.reaches
+	message := sprintf(
+		"%s is Regent's own, and no call may reach it; a person looks with `regent status` and `regent permission list`",
+		[name],
+	)
+}
+
 # METADATA
 # description: why a person is asked
 questions contains "only a person may answer this request" if input.request.human_only == true
@@ -40,6 +71,24 @@ questions contains sprintf("this may write to %s, which Regent's own decisions d
 	input.facts.guard.touched == true
 	some m in input.facts.guard.mentions
 	call.nodes[m.node].effects != ["read"]
+}
+
+# What may come to the same as what is barred, and cannot be told.
+questions contains sprintf("this may run a command that decides for a person: %s", [what]) if {
+	input.facts.guard.touched == true
+	some what in input.facts.guard.may_decide
+}
+
+questions contains sprintf("this may reach what Regent's own decisions are given by: %s", [name]) if {
+	input.facts.guard.touched == true
+	some name in input.facts.guard.may_reach
+}
+
+questions contains sprintf("this hands on text that names `%s`, which no agent may run or reach", [name]) if {
+	input.facts.guard.touched == true
+	some name in input.facts.guard.named
+	some effect in call.outcome.effects
+	not effect in {"read", "write"}
 }
 
 # What is too long to be read as a whole may hide what a rule denies.
