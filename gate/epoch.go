@@ -125,6 +125,10 @@ func Read(o Options) (*Setup, error) {
 		Settings:  Settings(s.Config),
 		Layers:    layers,
 		Protected: protected(home, s.Config),
+		Sealed:    sealed(home),
+	}
+	if home.Server.HTTP != "" {
+		s.Source.SealedHosts = []string{home.Server.HTTP}
 	}
 	return s, nil
 }
@@ -241,6 +245,23 @@ func organizationLayer(path string) (rego.Layer, error) {
 		dir = filepath.Dir(absolute)
 	}
 	return rego.Layer{Name: rego.Organization, Dir: dir, Paths: []string{absolute}}, nil
+}
+
+// sealed lists what answers are given by: the socket and the folder that the
+// daemon works in, the ledger with the files that SQLite keeps beside it, and the
+// home's records of who may answer and what is trusted.
+func sealed(home *config.Config) []string {
+	if !filepath.IsAbs(home.Dir) {
+		return nil // there is no home, and no daemon of it
+	}
+	paths := []string{filepath.Join(home.Dir, "runtime"), home.Server.Socket}
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		paths = append(paths, home.Ledger.Path+suffix)
+	}
+	for _, name := range []string{"trust.json", "tokens.json", "step_up.json"} {
+		paths = append(paths, filepath.Join(home.Dir, name))
+	}
+	return paths
 }
 
 // protected lists what a decision depends on besides the rules themselves. A
