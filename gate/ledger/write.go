@@ -156,7 +156,6 @@ func (db *DB) commit(batch []*op) {
 
 // try makes the changes of a batch in one transaction.
 func (db *DB) try(batch []*op) (refusals []error, err error) {
-	z0 := time.Now()
 	if err := db.intact(); err != nil {
 		return nil, err
 	}
@@ -193,15 +192,9 @@ func (db *DB) try(batch []*op) (refusals []error, err error) {
 			return nil, err
 		}
 	}
-	Z2 += time.Since(z0)
-	z1 := time.Now()
 	if _, err := t.s.commit.ExecContext(ctx); err != nil {
 		return nil, err
 	}
-	Z3 += time.Since(z1)
-	ZN++
-	ZB += len(batch)
-	ZH[len(batch)]++
 	db.held.keep(t)
 	// What went into a file that was taken away meanwhile is not kept by anybody.
 	return refusals, db.intact()
@@ -875,7 +868,3 @@ func affected(result sql.Result, err error) (int64, error) {
 	}
 	return result.RowsAffected()
 }
-
-var Z2, Z3 time.Duration
-var ZN, ZB int
-var ZH [65]int
