@@ -21,3 +21,12 @@ func TestReferenceDecisionAllocations(t *testing.T) {
 		t.Errorf("%.0f allocations, want at most %d", got, maxAllocations)
 	}
 }
+
+// TestPolicyAllocations holds what lets one daemon serve many workspaces.
+func TestPolicyAllocations(t *testing.T) {
+	got := policyBytes(t, 5)
+	t.Logf("%.2f MiB", got/(1<<20))
+	if got > maxPolicyBytes {
+		t.Errorf("%.0f bytes a policy, want at most %d", got, maxPolicyBytes)
+	}
+}

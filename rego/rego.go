@@ -81,6 +81,9 @@ type builtinSet struct {
 	commands *argv.Table
 	tools    *catalog.Catalog
 	sum      string
+	// commandsData and toolsData are the tables as OPA's values, by far the largest
+	// part of the data. Values are never changed, so all engines have the same.
+	commandsData, toolsData ast.Value
 }
 
 var loadBuiltin = sync.OnceValues(func() (*builtinSet, error) {
@@ -113,6 +116,12 @@ var loadBuiltin = sync.OnceValues(func() (*builtinSet, error) {
 		return nil, fmt.Errorf("read the command tables: %w", err)
 	}
 	if b.tools, err = catalog.Load(policy.Tools()); err != nil {
+		return nil, fmt.Errorf("read the tool catalogue: %w", err)
+	}
+	if b.commandsData, err = ast.InterfaceToValue(b.commands.Data()); err != nil {
+		return nil, fmt.Errorf("read the command tables: %w", err)
+	}
+	if b.toolsData, err = ast.InterfaceToValue(b.tools.Value()); err != nil {
 		return nil, fmt.Errorf("read the tool catalogue: %w", err)
 	}
 	if b.guards, err = guardRules(b.modules[guardsModule]); err != nil {
@@ -265,10 +274,12 @@ func (b *builtinSet) dataFor(s Settings, layers []*contents, tools *catalog.Cata
 	if err != nil {
 		return nil, nil, err
 	}
-	data["regent"] = map[string]any{
-		"settings": settings,
-		"catalog":  map[string]any{"commands": b.commands.Data(), "tools": tools.Value()},
+	// The store keeps what is a value already as it is.
+	table := map[string]any{"commands": b.commandsData, "tools": b.toolsData}
+	if tools != b.tools {
+		table["tools"] = tools.Value()
 	}
+	data["regent"] = map[string]any{"settings": settings, "catalog": table}
 	return data, problems, nil
 }
 
