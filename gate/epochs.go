@@ -61,8 +61,8 @@ type Epochs struct {
 
 	mu     sync.Mutex
 	loaded map[string]*loaded
-	// seen are the workspaces that were there, whether or not they are loaded now.
-	seen map[string]bool
+	// met are the workspaces that were there, whether or not they are loaded now.
+	met map[string]bool
 }
 
 // loaded is a workspace and what it is loaded from.
@@ -76,13 +76,20 @@ type loaded struct {
 	// used is when somebody last asked about it, in nanoseconds since 1970.
 	used atomic.Int64
 
-	// stamps are what the configuration files looked like before they were read.
-	stamps atomic.Pointer[[]stamp]
+	// seen is what it was loaded from.
+	seen atomic.Pointer[seen]
 
 	mu     sync.Mutex
 	closed bool
 	watch  *config.Watch
 	paths  []string
+}
+
+// seen is what a call compares: the configuration files as they looked before
+// they were read, and whether the workspace was trusted.
+type seen struct {
+	files   []stamp
+	trusted bool
 }
 
 type stamp struct {
@@ -114,7 +121,7 @@ func OpenEpochs(ctx context.Context, o EpochsOptions) *Epochs {
 		background: make(chan struct{}, 1),
 		stopped:    make(chan struct{}),
 		loaded:     map[string]*loaded{},
-		seen:       map[string]bool{},
+		met:        map[string]bool{},
 	}
 	e.at(ctx, "")
 	e.running.Go(e.rest)
@@ -201,9 +208,9 @@ func (e *Epochs) dirOf(q Question) (string, error) {
 
 func (e *Epochs) known(dir string) bool {
 	e.mu.Lock()
-	seen := e.seen[dir]
+	met := e.met[dir]
 	e.mu.Unlock()
-	return seen || e.trust.Has(dir)
+	return met || e.trust.Has(dir)
 }
 
 // at returns a workspace as its files are now, loading it if need be.
@@ -217,7 +224,7 @@ func (e *Epochs) at(ctx context.Context, dir string) *Workspace {
 			turn:      make(chan struct{}, 1),
 		}
 		e.loaded[dir] = l
-		e.seen[dir] = true
+		e.met[dir] = true
 	}
 	e.mu.Unlock()
 	l.used.Store(time.Now().UnixNano())
@@ -233,16 +240,11 @@ func (e *Epochs) at(ctx context.Context, dir string) *Workspace {
 // stale tells whether a configuration file is another than the one that was
 // read, or the word about trust is. It is what every call pays.
 func (e *Epochs) stale(l *loaded) bool {
-	if l.Dir != "" {
-		if epoch := l.Standing().Epoch; epoch != nil && epoch.Trusted != e.trust.Has(l.Dir) {
-			return true
-		}
-	}
-	stamps := l.stamps.Load()
-	if stamps == nil {
+	last := l.seen.Load()
+	if last == nil || l.Dir != "" && last.trusted != e.trust.Has(l.Dir) {
 		return true
 	}
-	for _, s := range *stamps {
+	for _, s := range last.files {
 		if config.StampOf(s.path) != s.Stamp {
 			return true
 		}
@@ -291,19 +293,23 @@ func (e *Epochs) load(ctx context.Context, l *loaded, background bool) {
 		case <-ctx.Done():
 		}
 	}()
-	e.reload(ctx, l)
+	if last := e.reload(ctx, l); last != nil {
+		// Not before the rules are in force: until then a call waits for this load.
+		l.seen.Store(last)
+	}
 	l.done.Store(began)
 }
 
-// reload reads, compiles and, if all is well, puts in force.
-func (e *Epochs) reload(ctx context.Context, l *loaded) {
+// reload reads, compiles and, if all is well, puts in force. It returns what
+// that was made from, nil if the process ends.
+func (e *Epochs) reload(ctx context.Context, l *loaded) *seen {
 	e.loads.Add(1)
 	before := l.Standing()
 	options := l.options
 	if l.Dir != "" {
 		options.Trusted = e.trust.Has(l.Dir)
 	}
-	setup, err := e.read(l, options)
+	setup, files, err := e.read(l, options)
 	var epoch *Epoch
 	if err == nil {
 		epoch, err = setup.Compile(ctx)
@@ -312,7 +318,7 @@ func (e *Epochs) reload(ctx context.Context, l *loaded) {
 		err = tested(ctx, setup)
 	}
 	if ctx.Err() != nil {
-		return // it is the process that ends
+		return nil
 	}
 	next := Standing{Epoch: epoch, Settings: rego.DefaultSettings()}
 	if setup != nil {
@@ -324,14 +330,15 @@ func (e *Epochs) reload(ctx context.Context, l *loaded) {
 	}
 	if err != nil {
 		e.fail(l, before, next.Settings, err, len(gone) > 0)
-		return
+		return &seen{files, options.Trusted}
 	}
 	e.put(ctx, l, before, next)
+	return &seen{files, options.Trusted}
 }
 
 // read reads the configuration, and has everything watched that the rules are
 // made from: what is there, and what would be if somebody made it.
-func (e *Epochs) read(l *loaded, options Options) (*Setup, error) {
+func (e *Epochs) read(l *loaded, options Options) (*Setup, []stamp, error) {
 	l.mu.Lock()
 	paths := l.paths
 	l.mu.Unlock()
@@ -341,14 +348,15 @@ func (e *Epochs) read(l *loaded, options Options) (*Setup, error) {
 	}
 	paths = union(base, paths)
 	for {
-		e.watch(l, paths, options)
+		e.watch(l, paths)
+		stamps := stampsOf(options)
 		setup, err := Read(options)
 		if err != nil {
-			return setup, err
+			return setup, stamps, err
 		}
 		need := union(base, setup.paths())
 		if slices.Equal(need, paths) {
-			return setup, nil
+			return setup, stamps, nil
 		}
 		paths = need
 	}
@@ -370,9 +378,8 @@ func (s *Setup) paths() []string {
 	return append(paths, s.Files...)
 }
 
-// watch has paths watched from here on, and notes how the configuration files
-// look.
-func (e *Epochs) watch(l *loaded, paths []string, options Options) {
+// watch has paths watched from here on.
+func (e *Epochs) watch(l *loaded, paths []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -384,14 +391,19 @@ func (e *Epochs) watch(l *loaded, paths []string, options Options) {
 	} else {
 		l.watch.Set(paths)
 	}
+}
+
+// stampsOf are what the configuration files look like, those that are missing
+// included.
+func stampsOf(o Options) []stamp {
 	var stamps []stamp
-	for _, dir := range []string{options.Home, options.Workspace} {
+	for _, dir := range []string{o.Home, o.Workspace} {
 		if dir != "" {
 			path := filepath.Join(dir, config.FileName)
 			stamps = append(stamps, stamp{path, config.StampOf(path)})
 		}
 	}
-	l.stamps.Store(&stamps)
+	return stamps
 }
 
 // missing are the configuration files of a standing that are no longer there.
@@ -598,6 +610,7 @@ func (e *Epochs) unload(before time.Time) {
 		delete(e.loaded, dir)
 		l.close()
 		e.options.Log.Info("unloaded, since nobody asked", "workspace", dir)
+		e.options.Feed.wake()
 	}
 }
 
