@@ -266,27 +266,126 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-func TestFilesThatVanishAreNoticed(t *testing.T) {
-	for _, suffix := range []string{"", "-wal"} {
-		t.Run("runtime.db"+suffix, func(t *testing.T) {
+// TestFilesThatChangeUnderALedgerAreNoticed: what is acknowledged must be in the
+// file that the next process will open.
+func TestFilesThatChangeUnderALedgerAreNoticed(t *testing.T) {
+	must := func(t *testing.T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(suffix string) func(*testing.T, string) {
+		return func(t *testing.T, path string) { must(t, os.Remove(path+suffix)) }
+	}
+	cut := func(suffix string, size int64) func(*testing.T, string) {
+		return func(t *testing.T, path string) { must(t, os.Truncate(path+suffix, size)) }
+	}
+	for _, c := range []struct {
+		name string
+		do   func(t *testing.T, path string)
+	}{
+		{"the database is deleted", remove("")},
+		{"the log is deleted", remove("-wal")},
+		{"the index of the log is deleted", remove("-shm")},
+		{"the database is emptied", cut("", 0)},
+		{"the database loses its end", cut("", 8192)},
+		{"the log is emptied", cut("-wal", 0)},
+		{"the log loses its end", cut("-wal", 5000)},
+		{"an empty file takes the place of the database", func(t *testing.T, path string) {
+			must(t, os.Remove(path))
+			must(t, os.WriteFile(path, nil, 0o600))
+		}},
+		{"another ledger takes the place of the database", func(t *testing.T, path string) {
+			other := path + ".other"
+			db, err := ledger.Open(t.Context(), other, ledger.Options{})
+			must(t, err)
+			fill(t, db, 1)
+			must(t, db.Close())
+			must(t, os.Rename(other, path))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "runtime.db")
-			db := open(t, path, ledger.Options{})
-			r := fill(t, db, 1)[0]
-			if err := os.Remove(path + suffix); err != nil {
+			db, err := ledger.Open(t.Context(), path, ledger.Options{})
+			must(t, err)
+			defer func() { _ = db.Close() }() // it may find that its file is gone
+			waits, err := db.Insert(t.Context(), leased(t, db))
+			must(t, err)
+			r := fill(t, db, 40)[0]
+			edit(t, path, `PRAGMA wal_checkpoint(PASSIVE)`) // so that both files have pages
+			if _, err := db.Read(t.Context(), r.ID); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.BeginSend(t.Context(), r.From()); !errors.Is(err, approval.ErrDamaged) {
-				t.Errorf("write: %v, want ErrDamaged", err)
+			c.do(t, path)
+			before, statErr := os.Stat(path)
+			for name, call := range map[string]func() error{
+				"a change of what is held": func() error { _, err := db.BeginSend(t.Context(), r.From()); return err },
+				"a decision": func() error {
+					_, err := db.Decide(t.Context(), waits.From(), ledgertest.Allow())
+					return err
+				},
+				"a new record": func() error {
+					_, err := db.Insert(t.Context(), ledgertest.Record(t, time.Now))
+					return err
+				},
+				"a lease": func() error { _, err := db.Lease(t.Context(), "i2", time.Hour); return err },
+				"a read":  func() error { _, err := db.Read(t.Context(), r.ID); return err },
+				"a list":  func() error { _, err := db.List(t.Context(), approval.Query{}); return err },
+				"events":  func() error { _, err := db.Events(t.Context(), 0, 0); return err },
+				"a backup": func() error {
+					return db.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"))
+				},
+			} {
+				if err := call(); !errors.Is(err, approval.ErrDamaged) {
+					t.Errorf("%s: %v, want ErrDamaged", name, err)
+				}
 			}
-			if _, err := db.Read(t.Context(), r.ID); !errors.Is(err, approval.ErrDamaged) {
-				t.Errorf("read: %v, want ErrDamaged", err)
+			after, err := os.Stat(path)
+			if (statErr == nil) != (err == nil) || err == nil && before.Size() != after.Size() {
+				t.Errorf("the file at the path was touched: %v, %v", statErr, err)
 			}
-			// Nor is another file in its place the same ledger.
-			if err := os.WriteFile(path+suffix, nil, 0o600); err != nil {
+			if s := db.Stats(); s.Failed < 4 || !strings.Contains(s.LastError, "damaged") || s.LastErrorAt.IsZero() {
+				t.Errorf("stats = %+v", s)
+			}
+		})
+	}
+}
+
+// leased is a new record whose instance has a lease.
+func leased(t testing.TB, db *ledger.DB) approval.Record {
+	t.Helper()
+	if _, err := db.Lease(t.Context(), "i1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	return ledgertest.Record(t, time.Now)
+}
+
+func TestALogWithoutItsDatabaseIsNoNewLedger(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"removed": os.Remove, "emptied": func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			source, path := filepath.Join(t.TempDir(), "runtime.db"), filepath.Join(t.TempDir(), "runtime.db")
+			db := open(t, source, ledger.Options{})
+			fill(t, db, 5)
+			// A copy of the files as a crash would leave them, so that no lock is held.
+			for _, suffix := range []string{"", "-wal"} {
+				if err := exec.CommandContext(t.Context(), "cp", source+suffix, path+suffix).Run(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.BeginSend(t.Context(), r.From()); !errors.Is(err, approval.ErrDamaged) {
-				t.Errorf("write to a new file: %v, want ErrDamaged", err)
+			if db, err := ledger.Open(t.Context(), path, ledger.Options{}); !errors.Is(err, approval.ErrDamaged) {
+				t.Errorf("err = %v, want ErrDamaged", err)
+				if err == nil {
+					_ = db.Close()
+				}
+			}
+			if info, err := os.Stat(path + "-wal"); err != nil || info.Size() == 0 {
+				t.Errorf("the log is gone: %v", err)
 			}
 		})
 	}

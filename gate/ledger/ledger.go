@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"modernc.org/sqlite"
@@ -58,8 +59,9 @@ type DB struct {
 	conn  *sql.Conn
 	stmts statements
 	held  held
-	// files are the database and its log as they were opened: see intact.
-	files map[string]fs.FileInfo
+	// files are the database, its log and the log's index: see intact.
+	files []*file
+	count counters
 
 	ops     chan *op
 	ctx     context.Context // of reads; ends when Close is called
@@ -94,7 +96,7 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	db := &DB{
-		path: path, now: options.Now, files: map[string]fs.FileInfo{},
+		path: path, now: options.Now,
 		ops: make(chan *op, maxBatch), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if db.now == nil {
@@ -111,10 +113,12 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if db.read, err = connect(path, "deferred", 4, append(slices.Clone(pragmas), "query_only(1)")); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), db.shut())
 	}
-	for _, name := range []string{path, path + "-wal"} {
-		if db.files[name], err = os.Stat(name); err != nil {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		f := &file{path: path + suffix}
+		if f.opened, err = os.Stat(f.path); err != nil {
 			return nil, errors.Join(fmt.Errorf("open ledger: %w", err), db.shut())
 		}
+		db.files = append(db.files, f)
 	}
 	db.ctx, db.cancel = context.WithCancel(context.Background())
 	go db.writer()
@@ -133,21 +137,25 @@ var syncData = sync.OnceValue(func() error {
 // create makes an empty file before SQLite does, which would let others read it.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
+	if err == nil {
+		if err = f.Close(); err == nil {
+			err = syncFolder(path)
+		}
+	} else if errors.Is(err, fs.ErrExist) {
+		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() > 0 {
 		return err
 	}
-	// Without this the name of a new file may not outlive a power cut.
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
+	// SQLite would remove the log and begin anew.
+	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+		return fmt.Errorf("%w: %s is empty or was removed, but its log is there", approval.ErrDamaged, path)
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }
 
 func connect(path, lock string, connections int, pragmas []string) (*sql.DB, error) {
@@ -179,7 +187,17 @@ func (db *DB) prepare(ctx context.Context, maxBytes int64) error {
 			return err
 		}
 	}
-	return db.stmts.prepare(ctx, db.conn)
+	if err := db.stmts.prepare(ctx, db.conn); err != nil {
+		return err
+	}
+	var head Head
+	err = db.stmts.head.QueryRowContext(ctx).Scan(&head.Seq, &head.Hash, &head.Approvals)
+	// Without a head nothing can be written, but Verify can still tell what is there.
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	db.count.head.Store(&head)
+	return nil
 }
 
 // migrate runs the numbered files that the database has not seen.
@@ -226,14 +244,31 @@ func migrate(ctx context.Context, conn *sql.Conn) (err error) {
 	return err
 }
 
-// intact says whether the files that were opened are still those at their paths.
-// After somebody deletes them, SQLite would go on to write, and what it
-// acknowledges would be gone with the process.
+// file is one of those that SQLite has open.
+type file struct {
+	path   string
+	opened fs.FileInfo
+	// size is the largest that was seen. None of the files ever shrinks while the
+	// ledger is open, nor does SQLite notice when one does.
+	size atomic.Int64
+}
+
+// intact says whether the files that were opened are still those at their paths,
+// and nothing was cut off. After somebody deletes them, SQLite would go on to
+// write, and what it acknowledges would be gone with the process; after a hole
+// in the log, with the next crash.
 func (db *DB) intact() error {
-	for name, opened := range db.files {
-		now, err := os.Stat(name)
-		if err != nil || !os.SameFile(opened, now) {
-			return fmt.Errorf("%w: %s is not the file that was opened", approval.ErrDamaged, name)
+	for _, f := range db.files {
+		least := f.size.Load()
+		now, err := os.Stat(f.path)
+		switch {
+		case err != nil || !os.SameFile(f.opened, now):
+			return fmt.Errorf("%w: %s is not the file that was opened", approval.ErrDamaged, f.path)
+		case now.Size() < least:
+			return fmt.Errorf("%w: %s was cut off at %d bytes of %d", approval.ErrDamaged, f.path, now.Size(), least)
+		case now.Size() > least:
+			// Of two that look at once the smaller may win; the next look mends it.
+			f.size.CompareAndSwap(least, now.Size())
 		}
 	}
 	return nil

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/ledger"
 	"github.com/regent-policy/regent/gate/ledger/ledgertest"
@@ -220,6 +222,69 @@ func TestOneRaceThroughTwoDatabases(t *testing.T) {
 		}
 	}
 	verifies(t, dbs[1])
+}
+
+// What one process holds in memory must not outlive a change by another.
+func TestAnotherProcessIsSeen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	first, second := open(t, path, ledger.Options{}), open(t, path, ledger.Options{})
+	if _, err := first.Lease(t.Context(), "i1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	r, err := first.Insert(t.Context(), ledgertest.Record(t, time.Now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	won, err := second.Decide(t.Context(), r.From(), ledgertest.Deny())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = first.Decide(t.Context(), r.From(), ledgertest.Allow())
+	conflict, ok := errors.AsType[*approval.ConflictError](err)
+	if !ok {
+		t.Fatalf("err = %v, want a conflict", err)
+	}
+	if diff := cmp.Diff(won, conflict.Current, ledgertest.Equal); diff != "" {
+		t.Errorf("who won (-want +got):\n%s", diff)
+	}
+	if _, err := first.BeginSend(t.Context(), won.From()); err != nil {
+		t.Errorf("from what the other decided: %v", err)
+	}
+	if err := second.Release(t.Context(), "i1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Insert(t.Context(), ledgertest.Record(t, time.Now)); !errors.Is(err, approval.ErrLost) {
+		t.Errorf("after the other ended the lease: %v, want ErrLost", err)
+	}
+	verifies(t, first)
+}
+
+func TestStats(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	db := open(t, path, ledger.Options{})
+	if s := db.Stats(); s.Head.Seq != 0 || s.Commits != 0 || s.FileBytes == 0 {
+		t.Errorf("of a new ledger: %+v", s)
+	}
+	r := fill(t, db, 2)[0] // and a lease
+	if _, err := db.Decide(t.Context(), r.From(), ledgertest.Allow()); !errors.Is(err, approval.ErrConflict) {
+		t.Fatal(err)
+	}
+	s := db.Stats()
+	if s.Commits != 4 || s.Changes != 3 || s.Refused != 1 || s.Failed != 0 || s.LastError != "" || s.Queued != 0 || s.LogBytes == 0 {
+		t.Errorf("stats = %+v", s)
+	}
+	if diff := cmp.Diff(verifies(t, db).Head, s.Head); diff != "" {
+		t.Errorf("head (-verified +told):\n%s", diff)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := db.Stats().Head; got != s.Head {
+		t.Errorf("after Close the head is %+v", got)
+	}
+	if got := open(t, path, ledger.Options{}).Stats().Head; got != s.Head {
+		t.Errorf("opened again, the head is %+v", got)
+	}
 }
 
 func TestSecretsAreNotInTheFile(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,38 +142,19 @@ func (db *DB) List(ctx context.Context, q approval.Query) (page approval.Page, e
 	if limit < 1 || limit > approval.MaxPage {
 		limit = approval.MaxPage
 	}
-	where, args := []string{"TRUE"}, []any{}
-	and := func(condition string, values ...any) {
-		where, args = append(where, condition), append(args, values...)
-	}
+	before := int64(math.MaxInt64)
 	if q.Before != "" {
-		var n int64
-		err := db.read.QueryRowContext(ctx, `SELECT n FROM approvals WHERE id = ?`, q.Before).Scan(&n)
+		err := db.read.QueryRowContext(ctx, `SELECT n FROM approvals WHERE id = ?`, q.Before).Scan(&before)
 		if errors.Is(err, sql.ErrNoRows) {
 			return approval.Page{}, approval.ErrNotFound
 		}
 		if err != nil {
 			return approval.Page{}, db.readError(ctx, err)
 		}
-		and("a.n < ?", n)
-	}
-	if len(q.States) > 0 {
-		var states []any
-		for _, s := range q.States {
-			states = append(states, string(s))
-		}
-		and("a.state IN (?"+strings.Repeat(", ?", len(states)-1)+")", states...)
-	}
-	for _, c := range []struct{ column, value string }{
-		{"workspace", q.Workspace}, {"run", q.Run}, {"instance", q.Instance}, {"session", q.Session},
-	} {
-		if c.value != "" {
-			and("a."+c.column+" = ?", c.value)
-		}
 	}
 	// One more than asked for tells whether there is another page.
-	rows, err := db.read.QueryContext(ctx, `SELECT `+rowColumns+` FROM approvals a JOIN leases l USING (instance) WHERE `+
-		strings.Join(where, " AND ")+` ORDER BY a.n DESC LIMIT ?`, append(args, limit+1)...)
+	query, args := listing(q, before, limit+1)
+	rows, err := db.read.QueryContext(ctx, query, args...)
 	if err != nil {
 		return approval.Page{}, db.readError(ctx, err)
 	}
@@ -199,6 +182,51 @@ func (db *DB) List(ctx context.Context, q approval.Query) (page approval.Page, e
 		page.Records = append(page.Records, r)
 	}
 	return page, db.readError(ctx, rows.Err())
+}
+
+// listing is the statement for a page. It reads the rows of each state in the
+// order of an index and merges them, so that no more is read than a page, or
+// than those that are live if another condition narrows them.
+func listing(q approval.Query, before int64, limit int) (query string, args []any) {
+	states := slices.Compact(slices.Sorted(slices.Values(q.States)))
+	if len(states) == 0 {
+		states = []approval.State{""}
+	}
+	var selects []string
+	for _, state := range states {
+		// The leases come second: there is one for each row.
+		text := `SELECT ` + rowColumns + ` FROM approvals a CROSS JOIN leases l USING (instance) WHERE a.n < ?`
+		args = append(args, before)
+		// Few are live, whereas most of a workspace or a session is over. A plus
+		// keeps an index out.
+		plus := ""
+		if state != "" {
+			if !state.Live() && (q.Workspace != "" || q.Session != "") {
+				plus = "+"
+			}
+			text, args = text+` AND `+plus+`a.state = ?`, append(args, string(state))
+		}
+		for _, c := range []struct {
+			column, value string
+			plus          bool
+		}{
+			{"session", q.Session, state.Live()},
+			{"workspace", q.Workspace, state.Live() || q.Session != ""},
+			{"run", q.Run, false},
+			{"instance", q.Instance, false},
+		} {
+			if c.value == "" {
+				continue
+			}
+			plus = ""
+			if c.plus {
+				plus = "+"
+			}
+			text, args = text+` AND `+plus+`a.`+c.column+` = ?`, append(args, c.value)
+		}
+		selects = append(selects, text)
+	}
+	return strings.Join(selects, ` UNION ALL `) + ` ORDER BY n DESC LIMIT ?`, append(args, limit)
 }
 
 const eventColumns = `seq, at_ms, kind, id, revision, state, workspace, outcome, source, by, record, hash`

@@ -3,8 +3,11 @@ package ledger
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/regent-policy/regent/gate/approval"
@@ -85,6 +88,109 @@ func TestTheUpdateItselfHoldsEveryCondition(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTimeThatPassesInTheQueue is internal because it sets the clock between the
+// caller's preparation and the change: what is prepared in time may be written
+// too late, and then does not count.
+func TestTimeThatPassesInTheQueue(t *testing.T) {
+	start := time.Date(2026, 3, 1, 11, 50, 0, 0, time.UTC)
+	yes := approval.Decision{Option: json.RawMessage(`"allow"`), Outcome: approval.OutcomeAllow, Source: approval.SourceAuto}
+	for _, tt := range []struct {
+		name  string
+		lease time.Duration
+		after time.Duration
+		want  error
+	}{
+		{"in time", time.Hour, 10*time.Minute - time.Millisecond, nil},
+		{"at the deadline", time.Hour, 10 * time.Minute, approval.ErrExpired},
+		{"at the end of the lease", 5 * time.Minute, 5 * time.Minute, approval.ErrLost},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			now := start
+			db := opened(t, Options{Now: func() time.Time { return now }})
+			if _, err := db.Lease(t.Context(), "i1", tt.lease); err != nil {
+				t.Fatal(err)
+			}
+			r, err := approval.New(approval.Draft{
+				Request:  &approval.Request{Kind: approval.KindTool, Tool: &approval.Tool{Name: "x"}},
+				Ruling:   approval.Ruling{Epoch: "e", Deadlines: approval.Deadlines{RequestSeconds: 600}},
+				Instance: "i1",
+			}, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err = db.Insert(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			moves := []move{{approval.EventDecided, func(c approval.Record, at time.Time) (approval.Record, error) {
+				return c.Decide(r.From(), yes, at)
+			}}}
+			ready := db.plan(r.ID, moves)
+			if ready == nil {
+				t.Fatal("nothing was prepared")
+			}
+			now = start.Add(tt.after)
+			got, err := db.record(t.Context(), func(t *tx) (approval.Record, error, error) { return t.step(r.From(), ready, moves) })
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("err = %v, want %v", err, tt.want)
+			}
+			if tt.want == nil && !got.Decision.At.Equal(start) {
+				t.Errorf("decided at %v: what was prepared was not used", got.Decision.At)
+			}
+			stored, err := db.Read(t.Context(), r.ID)
+			if err != nil || (stored.State == approval.Decided) != (tt.want == nil) {
+				t.Errorf("stored: %s, %v", stored.State, err)
+			}
+		})
+	}
+}
+
+// TestClosingRefusesWhatWaits is internal because it stops the writer. Three
+// changes are behind one that is being made, and one more than the queue holds
+// is behind them.
+func TestClosingRefusesWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := Open(t.Context(), filepath.Join(t.TempDir(), "runtime.db"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entered, release := make(chan struct{}), make(chan struct{})
+		var begun error
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			begun = db.change(t.Context(), func(*tx) (error, error) {
+				close(entered)
+				<-release
+				return nil, nil
+			})
+		})
+		<-entered
+		queued := make([]error, maxBatch+3)
+		for i := range queued {
+			wait.Go(func() { _, queued[i] = db.Lease(t.Context(), fmt.Sprintf("i%d", i), time.Minute) })
+		}
+		synctest.Wait()
+		if got := db.Stats().Queued; got != maxBatch {
+			t.Errorf("%d wait, want a full queue", got)
+		}
+		var closed error
+		wait.Go(func() { closed = db.Close() })
+		synctest.Wait()
+		close(release)
+		wait.Wait()
+		if begun != nil || closed != nil {
+			t.Errorf("the change that was begun: %v; Close: %v", begun, closed)
+		}
+		for i, err := range queued {
+			if !errors.Is(err, approval.ErrClosed) {
+				t.Errorf("change %d: %v, want ErrClosed", i, err)
+			}
+		}
+		if _, err := db.Sweep(t.Context()); !errors.Is(err, approval.ErrClosed) {
+			t.Errorf("after Close: %v, want ErrClosed", err)
+		}
+	})
 }
 
 // One change that fails must not take the others of its transaction with it, nor

@@ -147,7 +147,9 @@ func (db *DB) commit(batch []*op) {
 	}
 	for i, o := range batch {
 		if err != nil {
-			o.finish(fmt.Errorf("write ledger: %w", db.fault(err)))
+			err := fmt.Errorf("write ledger: %w", db.fault(err))
+			db.count.fail(err, approval.Instant(db.now()))
+			o.finish(err)
 		} else {
 			o.finish(refusals[i])
 		}
@@ -196,6 +198,7 @@ func (db *DB) try(batch []*op) (refusals []error, err error) {
 		return nil, err
 	}
 	db.held.keep(t)
+	db.count.committed(t.head, refusals)
 	// What went into a file that was taken away meanwhile is not kept by anybody.
 	return refusals, db.intact()
 }
@@ -223,7 +226,11 @@ func (t *tx) load() error {
 		return nil
 	}
 	t.held.drop()
-	if err := t.s.head.QueryRowContext(t.ctx).Scan(&t.head.Seq, &t.head.Hash, &t.head.Approvals); err != nil {
+	err := t.s.head.QueryRowContext(t.ctx).Scan(&t.head.Seq, &t.head.Hash, &t.head.Approvals)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("%w: where the chain of events ends is missing", approval.ErrDamaged)
+	}
+	if err != nil {
 		return err
 	}
 	t.held.head, t.held.version = t.head, version
@@ -237,6 +244,14 @@ type Head struct {
 	Hash      string `json:"hash"`
 	Approvals int64  `json:"approvals"`
 }
+
+// What a sweep looks for. None of it may read what is over, since a sweep runs
+// each second and a ledger is kept for years.
+const (
+	dueQuery    = `SELECT id FROM approvals INDEXED BY approvals_due WHERE state = 'pending' AND deadline_ms <= ? LIMIT ?`
+	endedQuery  = `SELECT instance FROM leases WHERE until_ms >= 0 AND until_ms <= ?`
+	orphanQuery = `SELECT id FROM approvals WHERE state IN ('pending', 'decided', 'sent') AND instance = ? LIMIT ?`
+)
 
 // eventRows are numbers of events that one statement inserts, the last of them 1.
 var eventRows = [...]int{32, 8, 1}
@@ -272,9 +287,9 @@ func (s *statements) prepare(ctx context.Context, conn *sql.Conn) error {
 			WHERE id = ?4 AND revision = ?5 AND state = ?6 AND instance = ?7
 			AND (NOT ?8 OR deadline_ms > ?10)
 			AND (NOT ?9 OR EXISTS (SELECT 1 FROM leases l WHERE l.instance = approvals.instance AND l.until_ms > ?10))`},
-		{&s.due, `SELECT id FROM approvals WHERE state = 'pending' AND deadline_ms <= ? LIMIT ?`},
-		{&s.ended, `SELECT instance FROM leases WHERE until_ms >= 0 AND until_ms <= ?`},
-		{&s.orphan, `SELECT id FROM approvals WHERE state IN ('pending', 'decided', 'sent') AND instance = ? LIMIT ?`},
+		{&s.due, dueQuery},
+		{&s.ended, endedQuery},
+		{&s.orphan, orphanQuery},
 		{&s.closeLease, `UPDATE leases SET until_ms = -1 WHERE instance = ?`},
 	} {
 		stmt, err := conn.PrepareContext(ctx, p.text)

@@ -23,6 +23,7 @@ CREATE TABLE approvals (
 
 CREATE INDEX approvals_state ON approvals (state, n);
 CREATE INDEX approvals_workspace ON approvals (workspace, n);
+CREATE INDEX approvals_session ON approvals (session, n);
 CREATE INDEX approvals_due ON approvals (deadline_ms) WHERE state = 'pending';
 
 CREATE TABLE events (
