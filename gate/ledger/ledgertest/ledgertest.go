@@ -118,6 +118,7 @@ func Run(t *testing.T, open Open) {
 		{"a lease that ran out holds without a sweep", (*suite).leases},
 		{"a sweep closes what its host left", (*suite).sweep},
 		{"recovery closes everything and spares the finished", (*suite).recover},
+		{"a clock that is set back changes no order", (*suite).clockSetBack},
 		{"more records than one sweep takes are all closed", (*suite).largeSweep},
 		{"a decision is one of the options", (*suite).options},
 		{"what policy decides is one change", (*suite).insertDecided},
@@ -524,6 +525,58 @@ func (s *suite) recover() {
 	if closed, err := s.Recover(s.Context()); err != nil || len(closed) != 0 {
 		s.Errorf("a second recovery closed %v, %v", closed, err)
 	}
+}
+
+// clockSetBack: instants may go back, what they are compared with is what the
+// clock shows, and what is over stays over.
+func (s *suite) clockSetBack() {
+	ctx := s.Context()
+	first, later := s.insert(), s.insert()
+	s.clock.Advance(10 * time.Minute)
+	closed, err := s.Sweep(ctx)
+	if err != nil || len(closed) != 2 {
+		s.Fatalf("Sweep = %v, %v", closed, err)
+	}
+	fresh := s.insert()
+	s.clock.Advance(-time.Hour)
+	for _, r := range []approval.Record{first, later} {
+		_, err := s.Decide(ctx, r.From(), Allow())
+		s.refused("what had expired before the clock was set back", err, approval.ErrExpired)
+	}
+	// By the clock as it is, these have longer to wait, and no less.
+	decided := s.must(s.Decide(ctx, fresh.From(), Allow()))
+	if !decided.Updated.Equal(s.clock.Now()) || !decided.Deadline.Equal(fresh.Deadline) {
+		s.Errorf("decided at %v until %v", decided.Updated, decided.Deadline)
+	}
+	s.isStored(s.must(s.BeginSend(ctx, decided.From())))
+	early := s.insert()
+	if closed, err := s.Sweep(ctx); err != nil || len(closed) != 0 {
+		s.Errorf("a sweep closed %v, %v", closed, err)
+	}
+	page, err := s.List(ctx, approval.Query{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var ids []string
+	for _, r := range page.Records {
+		ids = append(ids, r.ID)
+	}
+	if diff := cmp.Diff([]string{early.ID, fresh.ID, later.ID, first.ID}, ids); diff != "" {
+		s.Errorf("the order of asking (-want +got):\n%s", diff)
+	}
+	var at []time.Time
+	for i, e := range s.allEvents() {
+		if e.Seq != int64(i)+1 {
+			s.Errorf("event %d has number %d", i+1, e.Seq)
+		}
+		at = append(at, e.At)
+	}
+	if slices.IsSortedFunc(at, time.Time.Compare) {
+		s.Error("no event is from after the clock was set back")
+	}
+	s.clock.Advance(10 * time.Minute)
+	_, err = s.Decide(ctx, early.From(), Allow())
+	s.refused("the deadline by the clock that was set back", err, approval.ErrExpired)
 }
 
 func (s *suite) largeSweep() {
