@@ -143,6 +143,8 @@ type survey struct {
 type surveyor struct {
 	known map[string]content
 	round uint64
+	// limit takes the place of maxEntries where it is not 0.
+	limit int
 
 	sum     hash.Hash
 	buf     []byte
@@ -212,15 +214,16 @@ func (s *surveyor) attributes(a attributes) {
 	_, _ = s.sum.Write(s.buf)
 }
 
-// full counts one more entry and reports whether there are too many. That there
-// are is part of the identity; how many more is not, since nothing is loaded then.
-func (s *surveyor) full() bool {
-	s.entries++
-	if s.entries <= maxEntries {
-		return false
+// full reports whether n more entries are too many. That they are is part of the
+// identity; how many more is not, since nothing is loaded then.
+func (s *surveyor) full(n int) bool {
+	limit := cmp.Or(s.limit, maxEntries)
+	before := s.entries
+	s.entries += n
+	if before <= limit && s.entries > limit {
+		s.text('x', "")
 	}
-	s.text('x', "")
-	return true
+	return s.entries > limit
 }
 
 // path adds an entry with all links on the way to it. Named paths lead into
@@ -312,7 +315,7 @@ func (s *surveyor) folder(at string, a attributes) {
 		if strings.HasPrefix(d.Name(), ".") {
 			continue
 		}
-		if s.full() {
+		if s.full(1) {
 			return
 		}
 		p := filepath.Join(at, d.Name())
@@ -331,8 +334,10 @@ func (s *surveyor) folder(at string, a attributes) {
 			s.attributes(a)
 		}
 	}
-	// What of a folder could be listed counts, and that it was not all.
-	s.fault(faultOf(err))
+	if !s.full(0) {
+		// What of a folder could be listed counts, and that it was not all.
+		s.fault(faultOf(err))
+	}
 }
 
 // file adds a regular file.

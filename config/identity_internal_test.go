@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,8 +9,8 @@ import (
 	"time"
 )
 
-// This test is internal because no file system leaves the attributes of a file as
-// they were on request.
+// These tests are internal because no file system leaves the attributes of a file
+// as they were on request, and because it takes a while to make 20,000 files.
 
 func TestContentIsReadUntilAttributesSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -63,5 +64,48 @@ func TestContentIsForgottenWithItsFile(t *testing.T) {
 	s.survey([]string{dir})
 	if len(s.known) != 0 {
 		t.Errorf("%d contents are known, want none", len(s.known))
+	}
+}
+
+// A folder that no loader takes must not hold up whoever looks at it.
+func TestSurveyIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func() Identity {
+		s := surveyor{limit: 4}
+		id := s.survey([]string{dir}).id
+		if s.entries > 10 {
+			t.Errorf("%d entries were looked at, though the limit is %d", s.entries, s.limit)
+		}
+		return id
+	}
+	put("a", "")
+	put("b/c", "")
+	put("b/d", "")
+	within := look()
+	put("b/e", "")
+	past := look()
+	if past == within {
+		t.Error("that there are too many files does not count")
+	}
+	for i := range 100 {
+		put(fmt.Sprintf("b/x%d", i), "a")
+		put(fmt.Sprintf("x%d", i), "a")
+	}
+	if look() != past {
+		t.Error("how many more there are counts")
+	}
+	put("a", "a")
+	if look() == past {
+		t.Error("the first files do not count")
 	}
 }

@@ -51,7 +51,7 @@ func watch(w *config.Watcher, paths []string) *reports {
 // await waits until what is there now has been reported.
 func (r *reports) await(tb rapid.TB) {
 	tb.Helper()
-	timeout := time.NewTimer(20 * time.Second)
+	timeout := time.NewTimer(30 * time.Second)
 	defer timeout.Stop()
 	for {
 		select {
@@ -276,6 +276,8 @@ type fake struct {
 	mu      sync.Mutex
 	watched map[string]bool
 	fails   error
+	// adding is called before a folder is first watched.
+	adding func(name string)
 }
 
 func newFake(o config.WatcherOptions) (*config.Watcher, *fake) {
@@ -288,6 +290,9 @@ func (f *fake) Add(name string) error {
 	defer f.mu.Unlock()
 	if f.fails != nil {
 		return f.fails
+	}
+	if f.adding != nil && !f.watched[name] {
+		f.adding(name)
 	}
 	f.watched[name] = true
 	return nil
@@ -412,6 +417,29 @@ func TestWatchWaitsForTheEndOfAnEdit(t *testing.T) {
 	}
 }
 
+// Between a look at a folder and its watch there is a moment without events.
+func TestWatchSeesWhatComesBeforeItsFolderIsWatched(t *testing.T) {
+	f := newFolder(t)
+	f.put("policies/a.rego", "a")
+	w, system := newFake(eventsAlone)
+	defer w.Close()
+	var made []string
+	system.adding = func(name string) {
+		made = append(made, name)
+		if len(made) < 4 {
+			f.must(os.Mkdir(filepath.Join(name, "sub"), 0o700))
+		}
+	}
+	paths := f.paths("policies")
+	v := w.Watch(paths, func() {})
+	if len(made) < 4 {
+		t.Fatalf("want the folders watched that came meanwhile, got %q", made)
+	}
+	if v.Identity() != config.Identify(paths) {
+		t.Error("the identity lacks what came before its folder was watched")
+	}
+}
+
 func TestWatchLooksAtEverythingWhenEventsAreLost(t *testing.T) {
 	for _, fault := range []error{fsnotify.ErrEventOverflow, errors.New("read: input/output error")} {
 		t.Run(fault.Error(), func(t *testing.T) {
@@ -470,6 +498,25 @@ func TestWatcherSaysThatEventsAreMissing(t *testing.T) {
 			t.Errorf("the folders are watched at last, and Degraded says %q", got)
 		}
 	})
+}
+
+func TestWatchOfVeryManyFoldersSaysSo(t *testing.T) {
+	f := newFolder(t)
+	for i := range 1001 {
+		f.mkdir(fmt.Sprintf("policies/%04d", i))
+	}
+	w, system := newFake(eventsAlone)
+	defer w.Close()
+	w.Watch(f.paths("policies"), func() {})
+	// The folder and the one that holds it are among those that are watched.
+	want := "3 folders are not watched, the first of them " + f.path("policies/0998") +
+		": more than 1000 folders below one set of paths; changes are found within 1h0m0s"
+	if diff := cmp.Diff(want, w.Degraded()); diff != "" {
+		t.Errorf("Degraded (-want +got):\n%s", diff)
+	}
+	if got := len(system.folders()); got != 1000 {
+		t.Errorf("want 1000 folders watched, got %d", got)
+	}
 }
 
 func TestWatcherWithoutEventsSaysSo(t *testing.T) {
