@@ -3,7 +3,6 @@
 package credential_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -176,13 +175,9 @@ func TestSecretShowsOnlyWhereItIsMeantTo(t *testing.T) {
 	if got := secret.Base32(); got != text {
 		t.Errorf("Base32 = %s, want %s", got, text)
 	}
-	inJSON, err := json.Marshal(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, shown := range []string{
 		fmt.Sprint(secret), fmt.Sprintf("%v %+v %#v %s %q %x %d", secret, secret, secret, secret, secret, secret, secret),
-		fmt.Sprintf("%v %+v", []credential.Secret{secret}, struct{ S credential.Secret }{secret}), string(inJSON),
+		fmt.Sprintf("%v %+v", []credential.Secret{secret}, struct{ S credential.Secret }{secret}),
 	} {
 		if strings.Contains(shown, text) || strings.Contains(shown, "123456") || strings.Contains(shown, "49 50") || strings.Contains(shown, "3132") {
 			t.Errorf("it is formatted as %s", shown)

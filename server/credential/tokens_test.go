@@ -257,6 +257,19 @@ func age(t *testing.T, path string) {
 	}
 }
 
+func TestAuthenticateSeesAFileThatIsPutBack(t *testing.T) {
+	dir := home(t)
+	path := filepath.Join(dir, "tokens.json")
+	tokens := credential.NewTokens(dir, nil)
+	token, _ := create(t, tokens, "user:sam", time.Time{})
+	age(t, path)
+	wantBearer(t, tokens, token, "user:sam")
+	move(t, path, path+".old")
+	wantBearer(t, tokens, token, "")
+	move(t, path+".old", path)
+	wantBearer(t, tokens, token, "user:sam")
+}
+
 func TestAuthenticateReadsAFileOnceThatDoesNotChange(t *testing.T) {
 	dir := home(t)
 	path := filepath.Join(dir, "tokens.json")

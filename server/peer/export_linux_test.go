@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OfOldKernel is [Of] on a kernel that has no SO_PEERPIDFD.
-func OfOldKernel(conn *net.UnixConn) (Process, error) {
+// OfWithout is [Of] on a kernel that answers SO_PEERPIDFD with an error:
+// ENOPROTOOPT is what one says that does not have it.
+func OfWithout(conn *net.UnixConn, answer unix.Errno) (Process, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return Process{}, err
@@ -15,7 +16,7 @@ func OfOldKernel(conn *net.UnixConn) (Process, error) {
 	var p Process
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		p, failed = peerOf(int(fd), func(int) (int, error) { return 0, unix.ENOPROTOOPT })
+		p, failed = peerOf(int(fd), func(int) (int, error) { return 0, answer })
 	})
 	if err != nil {
 		return Process{}, err

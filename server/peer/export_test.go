@@ -15,3 +15,16 @@ func (s *Set) Plant(processes ...Process) {
 
 // NewSmallSet is a set that is full with fewer than [MaxProcesses].
 func NewSmallSet(most int) *Set { return &Set{most: most} }
+
+// AncestorsWhile is [Ancestors] with something that happens as soon as p itself
+// has been looked at.
+func AncestorsWhile(p Process, happens func()) error {
+	first := true
+	return walk(p, false, func(Process) bool {
+		if first {
+			happens()
+		}
+		first = false
+		return true
+	})
+}

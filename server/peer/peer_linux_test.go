@@ -19,15 +19,20 @@ func TestOfOnAnOlderKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := peer.OfOldKernel(conn)
+	got, err := peer.OfWithout(conn, unix.ENOPROTOOPT)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	for _, answer := range []unix.Errno{unix.ESRCH, unix.EINVAL, unix.EMFILE} {
+		if p, err := peer.OfWithout(conn, answer); !errors.Is(err, peer.ErrUnknown) {
+			t.Errorf("Of = %v, %v; the kernel has the option and says %v", p, err, answer)
+		}
+	}
 	f.end(t)
-	if p, err := peer.OfOldKernel(conn); !errors.Is(err, peer.ErrUnknown) || !errors.Is(err, fs.ErrNotExist) {
+	if p, err := peer.OfWithout(conn, unix.ENOPROTOOPT); !errors.Is(err, peer.ErrUnknown) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Of = %v, %v; want %v, for it has ended", p, err, peer.ErrUnknown)
 	}
 }
@@ -49,6 +54,27 @@ func TestOfAPeerThatNobodyWaitedFor(t *testing.T) {
 	if p, err := peer.Of(conn); !errors.Is(err, peer.ErrUnknown) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Of = %v, %v; want %v, for it has ended", p, err, peer.ErrUnknown)
 	}
+}
+
+// A parent that ends is there until it is waited for, but nobody's parent any
+// more.
+func TestAncestorsWhileTheParentEnds(t *testing.T) {
+	f := start(t, command([]string{wait, sit}))
+	p := lookup(t, f.sits(t))
+	err := peer.AncestorsWhile(p, func() {
+		if err := f.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Waitid(unix.P_PID, f.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !errors.Is(err, peer.ErrUnknown) {
+		t.Errorf("Ancestors = %v, want %v", err, peer.ErrUnknown)
+	}
+	_ = f.stdin.Close()
+	_ = f.cmd.Wait()
+	f.cmd = nil
 }
 
 func TestParseStat(t *testing.T) {
