@@ -312,8 +312,9 @@ type Watch struct {
 // Watch watches paths, files and folders, as Identify looks at them. Whenever
 // their identity is no longer the one that there was at this call, and from then
 // on whenever it is no longer the one last reported, changed is called: on one
-// goroutine, one call at a time. A call is not repeated because what it led to
-// did not work out; the next one comes with the next change.
+// goroutine, one call at a time, and maybe before Watch has returned. A call is
+// not repeated because what it led to did not work out; the next one comes with
+// the next change.
 //
 // Watch first and read the files then, so that no edit is lost between the two.
 // A file may be half written when it is reported; once its writer is done there
