@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +55,7 @@ func child(path string) {
 		fmt.Printf("%s %d\n", r.ID, r.Revision)
 	}
 	var wait sync.WaitGroup
-	for range 8 {
+	for worker := range 8 {
 		wait.Go(func() {
 			for {
 				d := ledgertest.Draft()
@@ -63,12 +64,19 @@ func child(path string) {
 				if err != nil {
 					fail(err)
 				}
-				for _, step := range []func() (approval.Record, error){
-					func() (approval.Record, error) { return db.Insert(ctx, r) },
-					func() (approval.Record, error) { return db.Decide(ctx, r.From(), ledgertest.Allow()) },
-					func() (approval.Record, error) { return db.BeginSend(ctx, r.From()) },
-					func() (approval.Record, error) { return db.MarkSent(ctx, r.From()) },
-				} {
+				steps := []func() (approval.Record, error){
+					func() (approval.Record, error) { return db.InsertDecided(ctx, r, ledgertest.Allow(), true) },
+					func() (approval.Record, error) { return db.Finish(ctx, r.From(), "", "answered") },
+				}
+				if worker%2 == 0 {
+					steps = []func() (approval.Record, error){
+						func() (approval.Record, error) { return db.Insert(ctx, r) },
+						func() (approval.Record, error) { return db.Decide(ctx, r.From(), ledgertest.Allow()) },
+						func() (approval.Record, error) { return db.BeginSend(ctx, r.From()) },
+						func() (approval.Record, error) { return db.MarkSent(ctx, r.From()) },
+					}
+				}
+				for _, step := range steps {
 					if r, err = step(); err != nil {
 						fail(err)
 					}
@@ -95,20 +103,14 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	acknowledged := map[string]int64{}
 	for kill := range kills {
 		// At another point of the work each time.
-		for id, revision := range killAfter(t, path, 1+(kill*37)%211) {
-			acknowledged[id] = revision
-		}
+		said := killAfter(t, path, 1+(kill*37)%211)
+		maps.Copy(acknowledged, said)
 		db, err := ledger.Open(t.Context(), path, ledger.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		verifies(t, db)
-		for id, revision := range acknowledged {
-			r, err := db.Read(t.Context(), id)
-			if err != nil || r.Revision < revision {
-				t.Errorf("acknowledged: %s at revision %d; stored: revision %d, %v", id, revision, r.Revision, err)
-			}
-		}
+		stillThere(t, db, said)
 		before, err := db.List(t.Context(), approval.Query{States: []approval.State{approval.Pending, approval.Decided, approval.Sent}})
 		if err != nil || len(before.Records) == 0 {
 			t.Errorf("nothing was under way when the process was killed: %v", err)
@@ -139,6 +141,17 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	}
 	if len(acknowledged) < kills {
 		t.Errorf("%d records in %d runs prove nothing", len(acknowledged), kills)
+	}
+	stillThere(t, open(t, path, ledger.Options{}), acknowledged)
+}
+
+// stillThere fails unless the ledger has what it said that it has.
+func stillThere(t *testing.T, db *ledger.DB, acknowledged map[string]int64) {
+	t.Helper()
+	for id, revision := range acknowledged {
+		if r, err := db.Read(t.Context(), id); err != nil || r.Revision < revision {
+			t.Errorf("acknowledged: %s at revision %d; stored: revision %d, %v", id, revision, r.Revision, err)
+		}
 	}
 }
 
@@ -236,7 +249,7 @@ func TestFullDisk(t *testing.T) {
 	for range 32 {
 		wait.Go(func() {
 			d := ledgertest.Draft()
-			d.Request.Reason = strings.Repeat("long ", 4000)
+			d.Request.Reason = strings.Repeat("long ", 1000)
 			r, err := approval.New(d, time.Now())
 			if err != nil {
 				t.Error(err)

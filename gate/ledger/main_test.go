@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -12,10 +13,24 @@ import (
 	"github.com/regent-policy/regent/gate/ledger/ledgertest"
 )
 
+// children are what the test binary is instead, where a variable of that name
+// has the path of a ledger.
+var children = map[string]func(path string){childPath: child}
+
 func TestMain(m *testing.M) {
-	if path := os.Getenv(childPath); path != "" {
-		child(path)
-		return
+	for name, run := range children {
+		if path := os.Getenv(name); path != "" {
+			run(path)
+			return
+		}
+	}
+	// Each run of the model opens files and waits for disks, so a usual test makes
+	// fewer of them than rapid's hundred.
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		if err := checks.Value.Set("30"); err != nil {
+			panic(err)
+		}
 	}
 	goleak.VerifyTestMain(m)
 }
