@@ -118,7 +118,7 @@ func TestPastTheLimitsOfTheGuardAPersonIsAsked(t *testing.T) {
 	src.SealedHosts = []string{"127.0.0.1:7340"}
 	p := load(t, src)
 	for _, part := range []string{"runtime ", "regent ", "x/runtime,", "7340 localhost "} {
-		text := strings.Repeat(part, 1<<20/len(part))
+		text := strings.Repeat(part, 1<<18/len(part))
 		raw, err := json.Marshal(map[string]any{"text": text, "list": strings.Fields(text)})
 		if err != nil {
 			t.Fatal(err)

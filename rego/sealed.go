@@ -2,6 +2,7 @@ package rego
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -72,12 +73,16 @@ func newSealed(paths, hosts []string) sealed {
 		s.marks = append(s.marks, path.Base(p), path.Base(path.Dir(p)))
 	}
 	s.marks = sorted(s.marks)
+	s.marks = slices.DeleteFunc(slices.Clone(s.marks), func(mark string) bool {
+		// What holds runtime.db holds runtime too.
+		return slices.ContainsFunc(s.marks, func(part string) bool { return part != mark && strings.Contains(mark, part) })
+	})
 	for _, address := range hosts {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil || port == "" {
 			continue // nothing listens on such an address
 		}
-		e := endpoint{shown: address, port: port}
+		e := endpoint{shown: address, port: plainPort(port)}
 		e.host, e.local = canonicalHost(host)
 		e.local = e.local || host == ""
 		s.hosts = append(s.hosts, e)
@@ -166,6 +171,8 @@ type reach struct {
 	home  *strings.Replacer
 	// dir is the folder looked at last, and inside where it leads if that is sealed.
 	dir, inside string
+	// assigned are the values of the variables up to here.
+	assigned []string
 	// looked is how many names were looked up.
 	looked int
 	// folders are those that something sealed is in, among the words of a command.
@@ -264,7 +271,7 @@ func (r *reach) command(n *argv.Node) {
 	}
 	r.folders = r.folders[:0]
 	for _, w := range words {
-		r.word(dir, w, all || strings.ContainsAny(w, "~*?[$`"))
+		r.word(dir, w, all || strings.ContainsAny(w, "~*?[$`{"))
 	}
 	// A program may be told the folder and the name apart: tar -C, find -name.
 	for _, folder := range r.folders {
@@ -276,6 +283,10 @@ func (r *reach) command(n *argv.Node) {
 	for _, a := range n.Assigns {
 		r.word(dir, a.Value, true)
 		words = append(words, a.Value)
+		r.assigned = append(r.assigned, a.Value)
+	}
+	if len(r.assigned) > 0 && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "$") }) {
+		words = append(words, r.assigned...)
 	}
 	for _, d := range n.Redirects {
 		if d.Socket {
@@ -313,6 +324,21 @@ func (r *reach) word(dir, word string, all bool) {
 		// An option with its value in one word: -f../runtime.
 		if len(part) > 2 && part[0] == '-' {
 			r.path(dir, part[2:])
+		}
+	}
+	r.pieces(word)
+}
+
+// pieces looks for text that names a sealed file and its folder apart, as in
+// join(home, '.regent', 'tokens.json').
+func (r *reach) pieces(word string) {
+	if !strings.ContainsFunc(word, isSeparator) {
+		return
+	}
+	parts := strings.FieldsFunc(strings.ToLower(word), isSeparator)
+	for i, p := range r.parts {
+		if n := len(p); n > 1 && slices.Contains(parts, p[n-1]) && slices.Contains(parts, p[n-2]) {
+			r.maybe(r.sealed.paths[i])
 		}
 	}
 }
@@ -366,6 +392,17 @@ func (r *reach) path(dir, name string) {
 		}
 		return
 	}
+	if at := strings.IndexAny(name, "$`{"); at >= 0 {
+		// Up to here it is known, and below the folder of a sealed file it may be
+		// that file.
+		folder, ok := r.at.resolve(dir, cmp.Or(name[:strings.LastIndexByte(name[:at], '/')+1], "."))
+		switch {
+		case ok && r.holds(folder, false):
+			r.found(folder)
+		case ok && r.encloses(folder):
+			r.maybe(name)
+		}
+	}
 	resolved, ok := r.at.resolve(dir, name)
 	if !ok || strings.ContainsAny(name, "$`") {
 		r.unclear(name)
@@ -382,7 +419,7 @@ func (r *reach) path(dir, name string) {
 // nowhere reports whether name, which is no sealed path by its text, is not there
 // at all, so that no link can make it one. Most words are like that.
 func (r *reach) nowhere(dir, name string) bool {
-	if dir == "" || strings.ContainsAny(name, "~*?[$`") || strings.Contains(name, "..") || path.IsAbs(name) {
+	if dir == "" || strings.ContainsAny(name, "~$`") || strings.Contains(name, "..") || path.IsAbs(name) {
 		return false
 	}
 	if _, err := r.at.fsys.Readlink(dir); errors.Is(err, fs.ErrNotExist) {
@@ -392,7 +429,7 @@ func (r *reach) nowhere(dir, name string) bool {
 		name = strings.TrimLeft(name[1:], "/")
 	}
 	first, _, _ := strings.Cut(name, "/")
-	if first == "" || first == "." {
+	if first == "" || first == "." || strings.ContainsAny(first, "*?[") {
 		return false
 	}
 	_, err := r.at.fsys.Readlink(dir + "/" + first)
@@ -420,6 +457,9 @@ func canonicalHost(host string) (string, bool) {
 	addr = addr.Unmap()
 	return addr.String(), addr.IsLoopback() || addr.IsUnspecified()
 }
+
+// plainPort is a port without the zeros that some clients take before it.
+func plainPort(port string) string { return strings.TrimLeft(port, "0") }
 
 // looseAddr reads an IPv4 address of one to four numbers, each decimal, octal or
 // hexadecimal, the last of which fills what is left.
@@ -472,7 +512,7 @@ func (r *reach) addresses(words []string) {
 				break
 			}
 			for token := range strings.FieldsFuncSeq(w, func(c rune) bool { return c != '.' && c < 0x80 && !inWord(byte(c)) }) {
-				port = port || token == e.port
+				port = port || plainPort(token) == e.port
 				host = host || notable(token) && e.leads(token)
 			}
 			for token := range strings.FieldsFuncSeq(w, func(c rune) bool { return strings.ContainsRune(" \t\n\"'=,/()[]<>", c) }) {
@@ -504,7 +544,7 @@ func (e *endpoint) within(word string) bool {
 		}
 		// curl takes an address without a scheme, and path and all.
 		authority, _, _ := strings.Cut(part, "/")
-		if host, port, err := net.SplitHostPort(authority[strings.LastIndexByte(authority, '@')+1:]); err == nil && port == e.port && e.leads(host) {
+		if host, port, err := net.SplitHostPort(authority[strings.LastIndexByte(authority, '@')+1:]); err == nil && plainPort(port) == e.port && e.leads(host) {
 			return true
 		}
 	}
@@ -525,7 +565,7 @@ func (e *endpoint) url(address string) bool {
 	if port == "" {
 		port = map[string]string{"http": "80", "ws": "80", "https": "443", "wss": "443"}[strings.ToLower(u.Scheme)]
 	}
-	return port == e.port && e.leads(u.Hostname())
+	return plainPort(port) == e.port && e.leads(u.Hostname())
 }
 
 // host looks at a host that a request names by itself. Port 0 is any port.
