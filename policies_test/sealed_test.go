@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/rego"
@@ -450,5 +451,39 @@ func TestTheFactsOfTheGuardAreLists(t *testing.T) {
 	}
 	if strings.Contains(string(raw), "null") {
 		t.Errorf("%s: a rule that walks over a missing list falls silent", raw)
+	}
+}
+
+// What a home seals is known from its configuration, trusted or not, in every
+// workspace of it.
+func TestAnEpochSealsItsHome(t *testing.T) {
+	t.Parallel()
+	root := folder(t, map[string]string{
+		"home/config.yaml":        "version: 1\nserver: {socket: s.sock, http: \"127.0.0.1:7340\"}\nledger: {path: deep/ledger.db}\npermissions: {mode: auto_allow}\n",
+		"w/config.yaml":           "version: 1\n",
+		"w/policies/all.rego":     allowAll,
+		"home/policies/all.rego":  strings.Replace(allowAll, "package rules.", "package home.rules.", 1),
+		"home/runtime/runtime.db": "",
+	})
+	for _, o := range []gate.Options{
+		{Home: filepath.Join(root, "home")},
+		{Home: filepath.Join(root, "home"), Workspace: filepath.Join(root, "w")},
+		{Home: filepath.Join(root, "home"), Workspace: filepath.Join(root, "w"), Trusted: true},
+	} {
+		e, err := gate.Load(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{
+			"cat s.sock", "cat deep/ledger.db", "cat deep/ledger.db-wal", "rm deep/ledger.db-shm", "ls runtime",
+			"cat trust.json", "cat tokens.json", "cat step_up.json", "curl localhost:7340",
+		} {
+			if got := e.Policy.Rule(t.Context(), bash(text, filepath.Join(root, "home"))); got.Route != approval.RouteDeny {
+				t.Errorf("%+v: %s: route %s, want deny; %q", o, text, got.Route, got.Reasons)
+			}
+		}
+		if got := e.Policy.Rule(t.Context(), bash("cat config.yaml policies/all.rego", filepath.Join(root, "home"))); got.Route != approval.RouteAllow {
+			t.Errorf("%+v: reading rules: route %s, want allow; %q", o, got.Route, got.Reasons)
+		}
 	}
 }
