@@ -301,12 +301,18 @@ type Principal struct {
 type Ledger struct {
 	// Head is the number of the last event.
 	Head int64 `json:"head"`
+	// Hash is that of the last event. Kept elsewhere, it shows later whether what
+	// came before was changed.
+	Hash string `json:"hash,omitempty"`
 	// Bytes is the size of its files, 0 where that is not known.
 	Bytes int64 `json:"bytes,omitempty"`
+	// Queued is how many changes wait to be written.
+	Queued int `json:"queued"`
 	// Failing is true while it cannot be kept.
 	Failing bool `json:"failing"`
-	// Fault says what was wrong when it was last looked at.
-	Fault string `json:"fault,omitempty"`
+	// Fault is why a change could last not be made, and FaultAt when.
+	Fault   string    `json:"fault,omitempty"`
+	FaultAt time.Time `json:"fault_at,omitzero"`
 }
 
 // Health is the answer to GET /v1/health.
