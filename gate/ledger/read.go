@@ -56,9 +56,8 @@ func (w *row) hash() string {
 	if sum == "" {
 		sum = digest([]byte(w.body))
 	}
-	var f fields
-	f.text("approval").number(w.n).text(w.id).number(w.revision).text(w.state, w.workspace, w.run, w.session, w.instance).number(w.deadline).text(sum)
-	return f.digest()
+	return newFields("approval").number(w.n).text(w.id).number(w.revision).
+		text(w.state, w.workspace, w.run, w.session, w.instance).number(w.deadline).text(sum).digest()
 }
 
 // record decodes a row and checks that its columns say what its body says:

@@ -825,7 +825,7 @@ func (t *tx) append(kind approval.EventKind, r approval.Record, record string, d
 
 // flush writes the events of the transaction.
 func (t *tx) flush() error {
-	var args []any
+	args := make([]any, 0, 12*min(len(t.told), eventRows[0]))
 	for i, rows := range eventRows {
 		for len(t.told) >= rows {
 			args = args[:0]
@@ -844,32 +844,35 @@ func (t *tx) flush() error {
 
 // chain is the hash of an event that follows the one with hash previous.
 func chain(previous string, e approval.Event) string {
-	var f fields
-	f.text("event", previous).number(e.Seq, e.At.UnixMilli()).text(string(e.Kind), e.ID).number(e.Revision).
-		text(string(e.State), e.Workspace, string(e.Outcome), string(e.Source), e.By, e.Record)
-	return f.digest()
+	return newFields("event").text(previous).number(e.Seq, e.At.UnixMilli()).text(string(e.Kind), e.ID).number(e.Revision).
+		text(string(e.State), e.Workspace, string(e.Outcome), string(e.Source), e.By, e.Record).digest()
 }
 
 // fields are texts, each with its length before it, so that no two lists of them
 // look the same.
 type fields []byte
 
-func (f *fields) text(values ...string) *fields {
+func newFields(kind string) fields { return make(fields, 0, 512).text(kind) }
+
+func (f fields) text(values ...string) fields {
 	for _, v := range values {
-		*f = append(strconv.AppendInt(*f, int64(len(v)), 10), ':')
-		*f = append(*f, v...)
+		f = append(strconv.AppendInt(f, int64(len(v)), 10), ':')
+		f = append(f, v...)
 	}
 	return f
 }
 
-func (f *fields) number(values ...int64) *fields {
+func (f fields) number(values ...int64) fields {
 	for _, v := range values {
-		f.text(strconv.FormatInt(v, 10))
+		var digits [20]byte
+		text := strconv.AppendInt(digits[:0], v, 10)
+		f = append(strconv.AppendInt(f, int64(len(text)), 10), ':')
+		f = append(f, text...)
 	}
 	return f
 }
 
-func (f *fields) digest() string { return digest(*f) }
+func (f fields) digest() string { return digest(f) }
 
 // digest is the SHA-256 in hexadecimal.
 func digest(text []byte) string {
