@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -152,4 +153,63 @@ func together(do func(caller int)) time.Duration {
 func median[T float64 | time.Duration](values []T) T {
 	slices.Sort(values)
 	return values[len(values)/2]
+}
+
+// BenchmarkLargeLedger compares a ledger of 100 pending records with one of
+// 10,000 pending and 100,000 resolved ones: a page of what is pending, of a
+// session and of what is over, and a sweep that finds nothing. It prints how many
+// times slower each is, as the median of the rounds.
+func BenchmarkLargeLedger(b *testing.B) {
+	grown := func(name string, pending, resolved int) *ledger.DB {
+		path := filepath.Join(b.TempDir(), name)
+		db := open(b, path, ledger.Options{})
+		if _, err := db.Lease(b.Context(), "i1", time.Hour); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := db.Insert(b.Context(), ledgertest.Record(b, time.Now)); err != nil {
+			b.Fatal(err)
+		}
+		for _, part := range []struct {
+			state string
+			count int
+		}{{"resolved", resolved}, {"pending", pending - 1}} {
+			edit(b, path, fmt.Sprintf(`INSERT INTO approvals
+				WITH RECURSIVE more (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more WHERE n < %d)
+				SELECT a.n + m.n, '%[2]s' || m.n, a.revision, '%[2]s', workspace, run, 's' || (m.n %% 50), instance, deadline_ms,
+					json_set(a.body, '$.id', '%[2]s' || m.n, '$.state', '%[2]s', '$.request.session.id', 's' || (m.n %% 50))
+				FROM approvals a, more m WHERE a.n = (SELECT max(n) FROM approvals)`, part.count, part.state))
+		}
+		return db
+	}
+	small, large := grown("small.db", 100, 1), grown("large.db", 10_000, 100_000)
+	page := func(q approval.Query) func(*ledger.DB) error {
+		return func(db *ledger.DB) error { _, err := db.List(b.Context(), q); return err }
+	}
+	for _, c := range []struct {
+		name string
+		do   func(*ledger.DB) error
+	}{
+		{"pending", page(approval.Query{States: []approval.State{approval.Pending}})},
+		{"session", page(approval.Query{Session: "s7", States: []approval.State{approval.Pending, approval.Resolved}, Limit: 2})},
+		{"sweep", func(db *ledger.DB) error { _, err := db.Sweep(b.Context()); return err }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			timed := func(db *ledger.DB) float64 {
+				begin := time.Now()
+				if err := c.do(db); err != nil {
+					b.Fatal(err)
+				}
+				return time.Since(begin).Seconds()
+			}
+			var ratios []float64
+			for b.Loop() {
+				for range 20 {
+					s := timed(small)
+					ratios = append(ratios, timed(large)/s)
+				}
+			}
+			b.ReportMetric(median(ratios), "x-vs-small")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }

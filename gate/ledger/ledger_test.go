@@ -21,7 +21,7 @@ import (
 )
 
 // edit runs SQL on the file as somebody would who goes around the ledger.
-func edit(t *testing.T, path string, statements ...string) {
+func edit(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
