@@ -14,7 +14,7 @@ import (
 
 type checkOptions struct {
 	inputOptions
-	fail bool
+	fail, local bool
 }
 
 // decided is one line of `regent check --output json` on several requests.
@@ -44,7 +44,10 @@ captured, of which those are decided that ask for approval.
 
 The route is skip (nobody needs to be asked), allow or deny (policy has
 answered), review (a reviewer is asked) or ask (a person is asked). Where
-policies do not load, or fail on a request, a person is asked.`,
+policies do not load, or fail on a request, a person is asked.
+
+A daemon of the home that runs is asked, unless --local, --workspace or
+--organization is given; the ruling is the same. Nothing is recorded.`,
 		Example: `  $ echo '{"kind":"command","command":{"text":"git push -f origin main"}}' > push.json
   $ regent check --input push.json
   DENY  command  git push -f origin main
@@ -58,6 +61,7 @@ policies do not load, or fail on a request, a person is asked.`,
 	}
 	o.inputOptions.register(cmd)
 	cmd.Flags().BoolVar(&o.fail, "fail", false, "exit 3 when any request is denied, else 4 when any needs approval")
+	cmd.Flags().BoolVar(&o.local, "local", false, "rule in this process, whether or not a daemon runs")
 	exitsAs(cmd, map[int]string{
 		exitDone:     "decided, whatever the decision",
 		exitUsage:    "a request is malformed, or the configuration or the policies do not load",
@@ -76,6 +80,11 @@ func (a *app) check(ctx context.Context, command string, o *checkOptions) error 
 	if err != nil {
 		return err
 	}
+	if !o.local && a.global.workspace == "" && a.global.organization == "" {
+		if engines.daemon, err = a.maybeDaemon(""); err != nil {
+			return err
+		}
+	}
 	bad, denied, open := false, false, false
 	first := true
 	for _, q := range found.all {
@@ -87,9 +96,11 @@ func (a *app) check(ctx context.Context, command string, o *checkOptions) error 
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		engine := engines.at(ctx, cwdOf(q.request))
-		ruling := engine.rule(ctx, q.request)
-		bad = bad || engine.err != nil
+		ruling, faulty, err := engines.rule(ctx, q.request)
+		if err != nil {
+			return err
+		}
+		bad = bad || faulty
 		denied = denied || ruling.Route == approval.RouteDeny
 		open = open || ruling.Route == approval.RouteAsk || ruling.Route == approval.RouteReview
 		switch {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/regent-policy/regent/server/api"
 )
 
 // typed is one command of a console session and what it printed.
@@ -52,11 +55,7 @@ type console struct {
 
 func newConsole(t testing.TB) *console {
 	t.Helper()
-	// The name of the folder is shown by some commands.
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := shortDir(t)
 	home := filepath.Join(root, "home")
 	if err := patientHome(filepath.Join(home, ".regent")); err != nil {
 		t.Fatal(err)
@@ -64,7 +63,53 @@ func newConsole(t testing.TB) *console {
 	if err := os.Mkdir(filepath.Join(root, "app"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return &console{t: t, root: root, env: append(os.Environ(), "HOME="+home, "REGENT_HOME=")}
+	c := &console{t: t, root: root, env: append(os.Environ(), "HOME="+home, "REGENT_HOME=", "ID=")}
+	t.Cleanup(c.stopDaemon)
+	return c
+}
+
+// serve runs the daemon of the console's home until the test ends.
+func (c *console) serve() {
+	c.t.Helper()
+	if _, code := c.run("regent serve > serve.log 2>&1 & eventually ^regent regent status", false); code != exitDone {
+		log, err := os.ReadFile(filepath.Join(c.root, "app", "serve.log"))
+		c.t.Fatalf("the daemon does not run: %s %v", log, err)
+	}
+}
+
+// stopDaemon ends a daemon that was started, and returns when it is gone.
+func (c *console) stopDaemon() {
+	if _, err := os.Lstat(filepath.Join(c.root, "home", ".regent", "runtime", "regent.sock")); err != nil {
+		return
+	}
+	out, code := c.run("regent status --output json", false)
+	if code != exitDone {
+		return // it ended by itself, and not well
+	}
+	var status api.Status
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		c.t.Error(err)
+		return
+	}
+	daemon, err := os.FindProcess(status.PID)
+	if err == nil {
+		err = daemon.Signal(os.Interrupt)
+	}
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	// Its last act is to let go of the lock.
+	c.run(`eventually gone sh -c 'test -e ../home/.regent/runtime/regent.sock || echo gone'`, false)
+}
+
+// ask has a request wait, and sets ID to its id.
+func (c *console) ask(file string) {
+	c.t.Helper()
+	_, code := c.run("regent ask --input "+file+" > ask.log 2>&1 & eventually pending regent permission list --state pending > list.txt; ID=$(tail -n 1 list.txt | cut -d ' ' -f 1)", false)
+	if code != exitDone {
+		c.t.Fatal("nothing waits")
+	}
 }
 
 func (c *console) write(name, text string) {
@@ -78,10 +123,12 @@ func (c *console) write(name, text string) {
 	}
 }
 
-// run runs a command and returns what it printed, on stdout alone or all.
+// run runs a command and returns what it printed, on stdout alone or all. The
+// variable ID lasts from one command to the next.
 func (c *console) run(command string, all bool) (output string, code int) {
 	c.t.Helper()
-	cmd := exec.Command("bash", "-c", command)
+	kept := filepath.Join(c.root, "id")
+	cmd := exec.Command("bash", "-c", "test -f "+kept+" && . "+kept+"\n"+command+"\nended=$?; printf 'ID=%q\\n' \"$ID\" > "+kept+"; exit $ended")
 	cmd.Dir, cmd.Env = filepath.Join(c.root, "app"), c.env
 	var out, words bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &words
@@ -99,14 +146,14 @@ func (c *console) run(command string, all bool) (output string, code int) {
 }
 
 // matches tells whether output is as it was written down. A line of three dots
-// stands for any lines.
+// stands for any lines, and three dots in a line for anything there.
 func matches(written, output string) bool {
 	pattern := "^"
 	for line := range strings.SplitSeq(strings.TrimRight(mask(written, ""), "\n"), "\n") {
 		if strings.TrimSpace(line) == "..." {
 			pattern += `(?:.*\n)*?`
 		} else {
-			pattern += regexp.QuoteMeta(line) + `\n`
+			pattern += strings.ReplaceAll(regexp.QuoteMeta(line), `\.\.\.`, `.*`) + `\n`
 		}
 	}
 	return regexp.MustCompile(pattern + "$").MatchString(strings.TrimRight(mask(output, ""), "\n") + "\n")
@@ -127,6 +174,8 @@ func TestMatches(t *testing.T) {
 		{"dots further in", "{\n  ...\n}\n", "{\n  1\n  2\n}\n", true},
 		{"no output", "", "", true},
 		{"dots do not hide what is after them", "a\n...\nd\n", "a\nb\nc\n", false},
+		{"dots in a line", "id ... of you\n", "id 3f, the first of you\n", true},
+		{"dots in a line do not hide the rest of it", "id ... of you\n", "id 3f of me\n", false},
 		{"another epoch", "  epoch       0123456789ab\n", "  epoch       ba9876543210\n", true},
 	} {
 		if got := matches(tt.written, tt.output); got != tt.want {
@@ -159,6 +208,15 @@ func TestExamplesOfHelp(t *testing.T) {
 			sh.write("push.json", `{"kind":"command","command":{"text":"git push -f origin main"}}`)
 			sh.write("reset.json", `{"kind":"command","command":{"text":"git reset main"}}`)
 			sh.write("calls.jsonl", "{\"kind\":\"command\",\"command\":{\"text\":\"ls\"}}\n{\"kind\":\"tool\",\"tool\":{\"name\":\"x\"}}\n")
+			if strings.Contains(c.Example, "$TOKEN_ID") {
+				sh.run(`regent token create --principal user:kim > kim.token`, false)
+				id, _ := sh.run(`regent token list | tail -n 1 | cut -d ' ' -f 1`, false)
+				sh.env = append(sh.env, "TOKEN_ID="+strings.TrimSpace(id))
+			}
+			if c.Annotations[daemonKey] != "" {
+				sh.serve()
+				sh.ask("reset.json")
+			}
 			for _, e := range examples {
 				got, code := sh.run(e.command, false)
 				if code == exitFailed || code == exitUsage || code > exitMoved {

@@ -10,6 +10,8 @@ import (
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/rego"
+	"github.com/regent-policy/regent/server/api"
+	"github.com/regent-policy/regent/server/client"
 )
 
 // engines finds the workspace that a call belongs to and keeps one engine for
@@ -18,8 +20,11 @@ type engines struct {
 	app     *app
 	command string
 	home    string
-	made    map[string]*engine
-	noted   map[string]bool
+	trust   *gate.Trust
+	// daemon rules in the place of engines of this process, where it is not nil.
+	daemon *client.Client
+	made   map[string]*engine
+	noted  map[string]bool
 }
 
 // engine is a setup and, once it is compiled, its epoch. Where err is set there
@@ -36,11 +41,12 @@ func (a *app) engines(command string) (*engines, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	return &engines{app: a, command: command, home: home, made: map[string]*engine{}, noted: map[string]bool{}}, nil
+	return &engines{app: a, command: command, home: home, trust: gate.NewTrust(home), made: map[string]*engine{}, noted: map[string]bool{}}, nil
 }
 
-// options are those of the workspace that calls in cwd belong to. The user's
-// own word counts as trust; a workspace that was merely found gets none.
+// options are those of the workspace that calls in cwd belong to. To name one is
+// to trust it for this run; one that was found is trusted if its owner has said
+// so.
 func (e *engines) options(cwd string) (gate.Options, error) {
 	o := gate.Options{Home: e.home, Organization: e.app.global.organization}
 	if e.app.global.workspace != "" {
@@ -54,8 +60,26 @@ func (e *engines) options(cwd string) (gate.Options, error) {
 	if !filepath.IsAbs(cwd) {
 		cwd = "" // it is not this process's folder that it starts from
 	}
-	o.Workspace, _, err = gate.Find(e.home, cwd, here)
-	return o, err
+	if o.Workspace, _, err = gate.Find(e.home, cwd, here); err != nil || o.Workspace == "" {
+		return o, err
+	}
+	o.Trusted = e.trusted(o.Workspace)
+	return o, nil
+}
+
+// trusted tells whether the owner of the home vouches for a workspace.
+func (e *engines) trusted(workspace string) bool {
+	dir, err := gate.Canonical(workspace)
+	if err != nil {
+		return false // reading it will tell
+	}
+	if e.trust.Has(dir) {
+		return true
+	}
+	if _, err := e.trust.List(); err != nil {
+		e.once("note: %s", err)
+	}
+	return false
 }
 
 // read returns the setup for calls in cwd, and tells about it what people should
@@ -83,7 +107,7 @@ func (e *engines) once(format string, args ...any) {
 
 func (e *engines) note(setup *gate.Setup) {
 	if setup.Dir != "" && !setup.Trusted {
-		e.once("note: the workspace %s was found, not named, so it can only tighten (--workspace %s trusts it for this run)", setup.Dir, setup.Dir)
+		e.once("note: the workspace %s is not trusted, so it can only tighten (regent trust %s, or --workspace %s for this run)", setup.Dir, quoteWord(setup.Dir), quoteWord(setup.Dir))
 	}
 	for _, w := range setup.Warnings {
 		e.once("warning: %s", w)
@@ -141,6 +165,52 @@ func loadFailure(err error) error {
 		return exitCode(exitFailed)
 	}
 	return exitCode(exitUsage)
+}
+
+// rule rules on a request, by the daemon or in this process, which comes to the
+// same. faulty says that what should have ruled could not be loaded as it is.
+func (e *engines) rule(ctx context.Context, r *approval.Request) (ruling approval.Ruling, faulty bool, err error) {
+	if e.daemon == nil {
+		engine := e.at(ctx, cwdOf(r))
+		return engine.rule(ctx, r), engine.err != nil, nil
+	}
+	o, err := e.options(cwdOf(r))
+	if err != nil {
+		e.once("%s", err)
+		return rego.Unloaded(err, rego.DefaultSettings()), true, nil
+	}
+	setup, readErr := gate.Read(o)
+	if readErr == nil {
+		e.note(setup)
+	}
+	here, err := e.app.getwd()
+	if err != nil {
+		return ruling, false, fmt.Errorf("find the workspace: %w", err)
+	}
+	question := api.Question{Request: r, Folder: here}
+	if question.Workspace, err = absolute(o.Workspace); err != nil {
+		return ruling, false, badInput(err)
+	}
+	ruling, err = e.daemon.Check(ctx, question)
+	switch {
+	case err != nil:
+		return ruling, false, answered(err)
+	case ruling.Failure != nil && ruling.Failure.Kind == "load":
+		e.once("%s", ruling.Failure.Message)
+		return ruling, true, nil
+	case readErr != nil:
+		e.once("%s", readErr)
+		e.once("note: the daemon goes by the last rules that were good")
+		return ruling, true, nil
+	}
+	return ruling, false, nil
+}
+
+func absolute(dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	return filepath.Abs(dir)
 }
 
 // rule rules on a request. Without an engine a person is asked.

@@ -31,8 +31,12 @@ type app struct {
 	stdin io.Reader
 	// stdout takes the answer and nothing else, stderr words for people.
 	stdout, stderr io.Writer
-	getenv         func(string) string
-	getwd          func() (string, error)
+	// terminal is where stdout leads, past the buffer that run puts before it, and
+	// flush empties that buffer, for commands that answer bit by bit.
+	terminal io.Writer
+	flush    func() error
+	getenv   func(string) string
+	getwd    func() (string, error)
 
 	global globalOptions
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -30,25 +32,31 @@ var update = flag.Bool("update", false, "write golden output anew")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"regent":  main,
-		"mask":    maskMain,
-		"exits":   exitsMain,
-		"request": requestMain,
-		"pick":    pickMain,
+		"regent":     main,
+		"mask":       maskMain,
+		"exits":      exitsMain,
+		"request":    requestMain,
+		"pick":       pickMain,
+		"eventually": eventuallyMain,
 	})
 }
 
 // TestScripts runs testdata/script. Besides regent there are: mask, which
 // writes its input with whatever differs from run to run replaced; exits N
 // COMMAND, which fails unless the command ends with code N; request, which
-// writes a request for each pair of a command and its folder; and pick, which
-// writes the named members of a JSON object.
+// writes a request for each pair of a command and its folder; pick, which writes
+// the named members of a JSON object; and eventually PATTERN COMMAND, which runs
+// the command until its stdout matches, and writes that. The command capture
+// NAME PATTERN sets a variable to the first group of what matches in the last
+// stdout.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
+		WorkdirRoot:         shortDir(t),
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"capture": capture},
 		Setup: func(env *testscript.Env) error {
 			// The project is not in the home, whose .regent is something else.
 			home := filepath.Join(env.WorkDir, "home")
@@ -57,6 +65,25 @@ func TestScripts(t *testing.T) {
 			return patientHome(filepath.Join(home, ".regent"))
 		},
 	})
+}
+
+// shortDir is a folder below which a socket has room for its name.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "rg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	// The name of the folder is shown by some commands.
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // patientHome makes a home that gives rules the time that they may need on a busy
@@ -76,6 +103,8 @@ var masks = []struct {
 	{regexp.MustCompile(`(?m)^( *epoch +)[0-9a-f]{12}$`), "${1}EPOCH"},
 	{regexp.MustCompile(`\((\d+m)?[0-9.]+(µs|ms|s)\)`), "(TIME)"},
 	{regexp.MustCompile(`"duration_ns": ?\d+`), `"duration_ns": 0`},
+	{regexp.MustCompile(`\b[a-z2-7]{26}\b`), "RECORD"},
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 }
 
 // mask replaces what differs from run to run.
@@ -120,6 +149,48 @@ func exitsMain() {
 	if got != want {
 		fmt.Fprintf(os.Stderr, "exit code %d, want %d\n", got, want)
 		os.Exit(1)
+	}
+}
+
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: capture NAME PATTERN")
+	}
+	found := regexp.MustCompile("(?m)" + args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) < 2 {
+		ts.Fatalf("no match for %s", args[1])
+	}
+	ts.Setenv(args[0], found[1])
+}
+
+// patience bounds what a test waits for. It is long, and only a failure takes it.
+const patience = 30 * time.Second
+
+func eventuallyMain() {
+	pattern, err := regexp.Compile("(?m)" + os.Args[1])
+	if err != nil || len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "usage: eventually PATTERN COMMAND...")
+		os.Exit(1)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		cmd := exec.CommandContext(ctx, os.Args[2], os.Args[3:]...)
+		var out, words bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &words
+		err := cmd.Run()
+		if pattern.Match(out.Bytes()) {
+			os.Stdout.Write(out.Bytes())
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			fmt.Fprintf(os.Stderr, "%v: stdout %q, stderr %q\n", err, out.String(), words.String())
+			os.Exit(1)
+		}
 	}
 }
 

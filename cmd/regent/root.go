@@ -25,7 +25,7 @@ type globalOptions struct {
 func (o *globalOptions) register(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&o.home, "home", "", "the user's own `DIR`: config.yaml and policies (default $REGENT_HOME, else ~/.regent)")
-	flags.StringVar(&o.workspace, "workspace", "", "trust the workspace in `DIR`; without it the nearest .regent above the call's cwd is found, and can only tighten")
+	flags.StringVar(&o.workspace, "workspace", "", "trust the workspace in `DIR` for this run; without it the nearest .regent above the call's cwd counts")
 	flags.StringVar(&o.organization, "organization", "", "rules above all others, from `DIR` or a bundle (.tar.gz)")
 	choiceVar(cmd, flags, &o.output, "output", "text", []string{"text", "json"}, "form of the answer")
 	for _, name := range []string{"home", "workspace", "organization"} {
@@ -70,6 +70,15 @@ The answer is on stdout; words for people are on stderr.`,
 		newTest(a),
 		newPolicy(a),
 		newProfile(a),
+		newServe(a),
+		newStatus(a),
+		newAsk(a),
+		newPermission(a),
+		newTrust(a),
+		newUntrust(a),
+		newToken(a),
+		newStepUp(a),
+		newLedger(a),
 		newVersion(a),
 	)
 	root.SetHelpCommand(newHelp(root))
@@ -87,6 +96,7 @@ The answer is on stdout; words for people are on stderr.`,
 // run runs one command line and returns its exit code.
 func run(ctx context.Context, a *app, args []string) int {
 	out := bufio.NewWriter(a.stdout)
+	a.terminal, a.flush = a.stdout, out.Flush
 	a.stdout, a.stderr = out, flushFirst{out, a.stderr}
 	root := newRoot(a)
 	root.SetArgs(args)

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/regent-policy/regent/config"
+	"github.com/regent-policy/regent/gate"
+	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/ledger"
+	"github.com/regent-policy/regent/server"
+	"github.com/regent-policy/regent/server/credential"
+)
+
+// memoryLimit is when the collector works harder than GOGC says: 1 GiB for the
+// compiled rules of the workspaces that are loaded, and half of that again for
+// the bodies that are read at once, which the server bounds, and what waits.
+// Without it the heap could grow to five times what is in use.
+const memoryLimit = 1<<30 + 512<<20
+
+// minIdle is the shortest time after which a workspace is unloaded.
+const minIdle = time.Second
+
+type serveOptions struct {
+	logFormat string
+	idle      time.Duration
+}
+
+func newServe(a *app) *cobra.Command {
+	o := &serveOptions{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon of the home, which holds requests until they are answered",
+		Long: `Run the daemon of the home, which holds requests until they are answered, records
+them in the ledger, and follows edits of configuration and rules while they wait.
+One daemon serves a home and all its workspaces, over the socket that server.socket
+in config.yaml names; over TCP, for bearers of a token, if server.http is set.
+
+It runs until it is told to end (Ctrl-C or SIGTERM): requests that wait are closed
+then, and whoever asked hears of it. A second signal ends it at once. Its log is on
+stderr. A first line there says that it is ready.`,
+		Example: `  $ regent serve & until regent status > status.txt 2> errors.txt; do sleep 0.1; done; kill $!`,
+		Args:    noArgs("serve serves all workspaces of the home"),
+		RunE:    action(func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, o) }),
+	}
+	choiceVar(cmd, cmd.Flags(), &o.logFormat, "log-format", "text", []string{"text", "json"}, "form of the log")
+	cmd.Flags().DurationVar(&o.idle, "idle", 30*time.Minute, "unload a workspace that nobody has asked about for this `TIME`")
+	must(cmd.RegisterFlagCompletionFunc("idle", cobra.NoFileCompletions))
+	exitsAs(cmd, map[int]string{
+		exitDone: "it was told to end", exitFailed: "it could not begin (another daemon runs, the ledger is damaged) or go on",
+	}, exitDone, exitFailed, exitUsage)
+	return cmd
+}
+
+// lockedWriter takes whole lines from several goroutines.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
+	if cmd.Flags().Changed("workspace") {
+		return usagef("--workspace has no meaning for %s; regent trust DIR lets a workspace count in full", cmd.CommandPath())
+	}
+	if o.idle < minIdle {
+		return usagef("--idle %s is less than %s", o.idle, minIdle)
+	}
+	// The collector of a long life is not that of one call.
+	if a.getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+	a.stderr = &lockedWriter{w: a.stderr}
+	d := &daemon{app: a, command: cmd.CommandPath()}
+	if o.logFormat == "json" {
+		d.log = slog.New(slog.NewJSONHandler(a.stderr, nil))
+	} else {
+		d.text = true
+		d.log = slog.New(slog.NewTextHandler(a.stderr, nil))
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	if err := d.open(cmd.Context(), o); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go endAtOnce(cmd.Context(), ended)
+	d.ready()
+	if err := d.server.Serve(cmd.Context(), d.listeners...); err != nil {
+		return err
+	}
+	d.tell("ended", "")
+	return nil
+}
+
+// endAtOnce ends the process at a second signal. What is on disk stays as after
+// any other end.
+func endAtOnce(ctx context.Context, ended <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case <-ended:
+		return
+	}
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(again)
+	select {
+	case <-again:
+		os.Exit(exitFailed)
+	case <-ended:
+	}
+}
+
+// daemon is all that serve has opened. What was not opened is nil.
+type daemon struct {
+	app     *app
+	command string
+	log     *slog.Logger
+	// text is for people, who get plain lines besides the log.
+	text bool
+
+	home      string
+	ledger    *ledger.DB
+	epochs    *gate.Epochs
+	gate      *gate.Gate
+	server    *server.Server
+	listeners []net.Listener
+}
+
+// tell says what happens to whoever started the daemon.
+func (d *daemon) tell(what, more string) {
+	if !d.text {
+		d.log.Info(what, "detail", more)
+		return
+	}
+	if more != "" {
+		what += " " + more
+	}
+	d.app.say(d.command, "%s", what)
+}
+
+func (d *daemon) ready() {
+	where := d.listeners[0].Addr().String()
+	for _, l := range d.listeners[1:] {
+		where += " and http://" + l.Addr().String()
+	}
+	d.tell("ready", fmt.Sprintf("on %s (pid %d)", where, os.Getpid()))
+}
+
+// open opens everything, in the order in which it depends on each other. The
+// socket comes first, and with it the lock of the home: the gate closes what it
+// finds in the ledger, which must not be the requests of a daemon that runs.
+func (d *daemon) open(ctx context.Context, o *serveOptions) error {
+	a := d.app
+	home, err := a.madeHome()
+	if err != nil {
+		return err
+	}
+	d.home = home
+	c, warnings, err := config.LoadHome(home)
+	if err != nil {
+		return badInput(err)
+	}
+	organization := a.global.organization
+	if organization != "" {
+		if organization, err = filepath.Abs(organization); err != nil {
+			return badInput(err)
+		}
+	}
+	for _, path := range []string{filepath.Join(home, "runtime"), filepath.Dir(c.Server.Socket), filepath.Dir(c.Ledger.Path)} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return fmt.Errorf("make the folders of the daemon: %w", err)
+		}
+	}
+	if err := d.listen(ctx, c); err != nil {
+		return err
+	}
+	if d.ledger, err = ledger.Open(ctx, c.Ledger.Path, ledger.Options{}); err != nil {
+		return damaged(err)
+	}
+	feed := &gate.Feed{}
+	d.epochs = gate.OpenEpochs(ctx, gate.EpochsOptions{Home: home, Organization: organization, Feed: feed, Log: d.log, Idle: o.idle})
+	var found []approval.Record
+	if d.gate, found, err = gate.New(ctx, gate.Parts{Ledger: d.ledger, Workspaces: d.epochs, Feed: feed, Log: d.log}); err != nil {
+		return damaged(err)
+	}
+	d.found(found)
+	texts := make([]string, len(warnings))
+	for i, w := range warnings {
+		texts[i] = w.String()
+	}
+	d.server = server.New(server.Options{
+		Gate: d.gate, Epochs: d.epochs, Ledger: d.ledger, Home: home, Version: readVersion().Version, Warnings: texts, Log: d.log,
+		Tokens: credential.NewTokens(home, nil), StepUp: credential.NewStepUp(home, nil),
+	})
+	return nil
+}
+
+// listen takes the home for this daemon.
+func (d *daemon) listen(ctx context.Context, c *config.Config) error {
+	s := server.New(server.Options{Home: d.home})
+	socket, err := s.ListenUnix(c.Server.Socket)
+	switch {
+	case errors.Is(err, server.ErrRunning):
+		return fmt.Errorf("%w\nregent status tells about it", err)
+	case errors.Is(err, server.ErrPath):
+		return badInput(err)
+	case err != nil:
+		return err
+	}
+	d.listeners = append(d.listeners, socket)
+	if c.Server.HTTP == "" {
+		return nil
+	}
+	tcp, err := s.ListenTCP(ctx, c.Server.HTTP)
+	if errors.Is(err, server.ErrNotLoopback) {
+		return badInput(fmt.Errorf("server.http: %w", err))
+	}
+	if err != nil {
+		return fmt.Errorf("server.http: %w", err)
+	}
+	d.listeners = append(d.listeners, tcp)
+	return nil
+}
+
+// found says what became of the requests that an earlier daemon left.
+func (d *daemon) found(records []approval.Record) {
+	if len(records) == 0 {
+		return
+	}
+	states := map[approval.State]int{}
+	for i := range records {
+		states[records[i].State]++
+	}
+	text := ""
+	for _, s := range approval.States {
+		if states[s] > 0 {
+			text += fmt.Sprintf(", %d %s", states[s], s)
+		}
+	}
+	d.tell("found", fmt.Sprintf("%s of an earlier daemon and closed them: %s", plural(len(records), "request"), text[2:]))
+	if states[approval.Unknown] > 0 {
+		d.tell("note:", "nobody knows whether the answers to the unknown ones were heard; regent permission list --state unknown shows them")
+	}
+}
+
+// close closes what was opened, the last first.
+func (d *daemon) close() error {
+	var errs []error
+	if d.gate != nil {
+		errs = append(errs, d.gate.Close()) // Serve has, if it came so far
+	}
+	if d.epochs != nil {
+		d.epochs.Close()
+	}
+	if d.ledger != nil {
+		errs = append(errs, d.ledger.Close())
+	}
+	// The lock goes last, when nothing of this daemon writes any more.
+	for _, l := range d.listeners {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
