@@ -40,6 +40,7 @@ func TestPlansReadNoMoreThanTheyNeed(t *testing.T) {
 		{"a session", list(approval.Query{Session: "s"}), []string{bySession}},
 		{"a session in a workspace", list(approval.Query{Session: "s", Workspace: "/w"}), []string{bySession}},
 		{"what is past its deadline", fixed(dueQuery, 1, 1), []string{"approvals_due (deadline_ms<?)"}},
+		{"leases that end", fixed(endLeases, false, 1), []string{"leases_open (until_ms>?)"}},
 		{"leases that are over", fixed(endedQuery, 1), []string{"leases_open (until_ms>? AND until_ms<?)"}},
 		{"what an instance left", fixed(orphanQuery, "i", 1), []string{"approvals_state (state=?)"}},
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -87,6 +88,37 @@ func TestTheUpdateItselfHoldsEveryCondition(t *testing.T) {
 				t.Errorf("changed = %v, want %v", changed, tt.want)
 			}
 		})
+	}
+}
+
+// TestAFileThatGoesDuringACommit is internal because it removes the file in the
+// middle of a transaction. Nobody may be told that it is done, nor may it be done
+// again.
+func TestAFileThatGoesDuringACommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	db, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }() // its file is gone
+	runs := 0
+	lease := func(instance string) *op {
+		return &op{done: make(chan struct{}), do: func(t *tx) (error, error) {
+			runs++
+			_, err := t.s.setLease.ExecContext(t.ctx, instance, int64(1), int64(0))
+			return nil, errors.Join(err, os.RemoveAll(path))
+		}}
+	}
+	batch := []*op{lease("a"), lease("b")}
+	db.commit(batch)
+	for i, o := range batch {
+		<-o.done
+		if !errors.Is(o.err, approval.ErrDamaged) {
+			t.Errorf("change %d: %v, want ErrDamaged", i, o.err)
+		}
+	}
+	if runs != len(batch) {
+		t.Errorf("%d changes were run %d times", len(batch), runs)
 	}
 }
 

@@ -137,8 +137,8 @@ func (db *DB) commit(batch []*op) {
 	if len(batch) == 0 {
 		return
 	}
-	refusals, err := db.try(batch)
-	if err != nil && len(batch) > 1 {
+	refusals, committed, err := db.try(batch)
+	if err != nil && !committed && len(batch) > 1 {
 		// One change may have spoilt it for the others.
 		for _, o := range batch {
 			db.commit([]*op{o})
@@ -156,15 +156,16 @@ func (db *DB) commit(batch []*op) {
 	}
 }
 
-// try makes the changes of a batch in one transaction.
-func (db *DB) try(batch []*op) (refusals []error, err error) {
+// try makes the changes of a batch in one transaction. An error after it was
+// committed says that the file is not the ledger any more.
+func (db *DB) try(batch []*op) (refusals []error, committed bool, err error) {
 	if err := db.intact(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	// Not cancelled by callers: an interrupted commit would leave them guessing.
 	ctx := context.Background()
 	if _, err := db.stmts.begin.ExecContext(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer func() {
 		if err != nil {
@@ -175,32 +176,35 @@ func (db *DB) try(batch []*op) (refusals []error, err error) {
 	}()
 	t := &tx{ctx: ctx, s: &db.stmts, held: &db.held, made: map[string]*entry{}}
 	if err := t.load(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	before := t.head
 	for _, o := range batch {
 		t.now = approval.Instant(db.now())
 		refusal, failure := o.do(t)
 		if failure != nil {
-			return nil, failure
+			return nil, false, failure
 		}
 		refusals = append(refusals, refusal)
 	}
 	if err := t.flush(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if t.head != before {
 		if _, err := t.s.setHead.ExecContext(ctx, t.head.Seq, t.head.Hash, t.head.Approvals); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	if _, err := t.s.commit.ExecContext(ctx); err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	// Nobody keeps what went into a file that was taken away meanwhile.
+	if err := db.intact(); err != nil {
+		return nil, true, err
 	}
 	db.held.keep(t)
 	db.count.committed(t.head, refusals)
-	// What went into a file that was taken away meanwhile is not kept by anybody.
-	return refusals, db.intact()
+	return refusals, true, nil
 }
 
 // tx is an open write transaction.
@@ -250,6 +254,7 @@ type Head struct {
 const (
 	dueQuery    = `SELECT id FROM approvals INDEXED BY approvals_due WHERE state = 'pending' AND deadline_ms <= ? LIMIT ?`
 	endedQuery  = `SELECT instance FROM leases WHERE until_ms >= 0 AND until_ms <= ?`
+	endLeases   = `UPDATE leases SET until_ms = 0 WHERE until_ms >= 0 AND until_ms > 0 AND (?1 OR until_ms <= ?2)`
 	orphanQuery = `SELECT id FROM approvals WHERE state IN ('pending', 'decided', 'sent') AND instance = ? LIMIT ?`
 )
 
@@ -279,7 +284,7 @@ func (s *statements) prepare(ctx context.Context, conn *sql.Conn) error {
 		{&s.setLease, `INSERT INTO leases (instance, until_ms) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET until_ms = ?2 WHERE until_ms > ?3`},
 		// A lease that is over is 0, so that a clock set back does not revive it.
 		{&s.release, `UPDATE leases SET until_ms = 0 WHERE instance = ? AND until_ms > 0`},
-		{&s.endLeases, `UPDATE leases SET until_ms = 0 WHERE until_ms > 0 AND (?1 OR until_ms <= ?2)`},
+		{&s.endLeases, endLeases},
 		{&s.load, `SELECT ` + rowColumns + ` FROM approvals a JOIN leases l USING (instance) WHERE a.id = ?`},
 		{&s.insert, `INSERT INTO approvals (n, id, revision, state, workspace, run, session, instance, deadline_ms, body)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
