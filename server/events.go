@@ -63,7 +63,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err := e.begin(); err != nil {
 		return err
 	}
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(s.heartbeat)
 	defer beat.Stop()
 	for {
 		changed := s.gate.Feed().Changed()
@@ -71,11 +71,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, c *call) error {
 		if err == nil && !more {
 			err = e.idle(r, c, changed, beat.C)
 		}
-		if err == nil && s.stops() {
-			err = errGone
-		}
 		if err != nil {
 			return e.finish(r, err)
+		}
+		if s.stops() {
+			return nil
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (e *stream) idle(r *http.Request, c *call, changed <-chan struct{}, beat <-
 		case <-r.Context().Done():
 			return errGone
 		case <-e.s.stopping:
-			return errGone
+			return nil
 		case <-changed:
 			waiting = false
 		case <-beat:
@@ -112,10 +112,9 @@ func (e *stream) idle(r *http.Request, c *call, changed <-chan struct{}, beat <-
 	case <-r.Context().Done():
 		return errGone
 	case <-e.s.stopping:
-		return errGone
 	case <-rest.C:
-		return nil
 	}
+	return nil
 }
 
 // position is the number of the event that a stream begins after.
@@ -249,7 +248,7 @@ func (e *stream) flush() error {
 	if e.text.Len() == 0 {
 		return nil
 	}
-	if err := e.rc.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := e.rc.SetWriteDeadline(time.Now().Add(e.s.writeTime)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	if _, err := e.w.Write(e.text.Bytes()); err != nil {
@@ -268,7 +267,7 @@ func (e *stream) finish(r *http.Request, err error) error {
 		return errGone
 	}
 	if err := e.event(api.EventError, 0, api.Failure{Error: e.s.fault(r, err)}); err != nil {
-		return errGone
+		return fmt.Errorf("%w: %w", errGone, err)
 	}
-	return errors.Join(e.flush(), errGone)
+	return e.flush()
 }

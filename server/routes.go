@@ -65,7 +65,8 @@ var routes = []route{
 	{"GET", "/metrics", looking, (*Server).scrape},
 }
 
-// errGone means that the caller went away. There is nobody to answer.
+// errGone means that the caller went away, or does not read. There is nobody to
+// answer, and the connection is cut off.
 var errGone = errors.New("the caller went away")
 
 // response notes what has been written.
@@ -97,11 +98,16 @@ func (s *Server) entrance(plain http.ResponseWriter, r *http.Request) {
 	defer s.active.RUnlock()
 	w := &response{ResponseWriter: plain}
 	defer func() {
-		if v := recover(); v != nil {
+		v := recover()
+		if v == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			s.metrics.responded(r.Pattern, w.status)
+			panic(v)
+		}
+		if v != nil {
 			// Nothing that the caller sent is in a stack as it is printed.
 			s.log.Error("panic while answering", "method", r.Method, "route", r.Pattern, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			if w.status != 0 {
-				// Half of an answer must not pass for one.
+				// Half of an answer must not pass for a whole one.
 				s.metrics.responded(r.Pattern, http.StatusInternalServerError)
 				panic(http.ErrAbortHandler)
 			}
@@ -149,13 +155,15 @@ func (s *Server) serve(route route) http.HandlerFunc {
 		if c.principal, err = s.admit(r, c.caller, route.access); err == nil {
 			err = route.handle(s, w, r, c)
 		}
-		if err == nil || errors.Is(err, errGone) {
-			return
+		_, told := errors.AsType[*api.Error](err)
+		switch {
+		case err == nil:
+		case errors.Is(err, errGone), !told && r.Context().Err() != nil:
+			// A handler that returns without a word says 200 to net/http.
+			panic(http.ErrAbortHandler)
+		default:
+			s.fail(w, r, err)
 		}
-		if r.Context().Err() != nil {
-			return
-		}
-		s.fail(w, r, err)
 	}
 }
 
@@ -195,7 +203,7 @@ func (s *Server) write(w http.ResponseWriter, status int, media string, text []b
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = noSniff
 	c := http.NewResponseController(w)
-	if err := c.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := c.SetWriteDeadline(time.Now().Add(s.writeTime)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	w.WriteHeader(status)
@@ -247,7 +255,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, most int64) ([]byt
 		return nil, large
 	}
 	c := http.NewResponseController(w)
-	if err := c.SetReadDeadline(time.Now().Add(bodyTime)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := c.SetReadDeadline(time.Now().Add(s.bodyTime)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, fmt.Errorf("%w: %w", errGone, err)
 	}
 	var text bytes.Buffer

@@ -101,6 +101,9 @@ type Server struct {
 	// family are the processes that the daemon descends from.
 	family []peer.Process
 
+	// bodyTime, writeTime and heartbeat are the constants, except in tests.
+	bodyTime, writeTime, heartbeat time.Duration
+
 	asks    limit
 	held    limit
 	readers limit
@@ -124,6 +127,7 @@ func New(o Options) *Server {
 		home: o.Home, version: o.Version, warnings: o.Warnings, log: o.Log,
 		started:  time.Now().UTC().Truncate(time.Second),
 		uid:      os.Getuid(),
+		bodyTime: bodyTime, writeTime: writeTime, heartbeat: heartbeat,
 		stopping: make(chan struct{}),
 	}
 	if s.log == nil {
