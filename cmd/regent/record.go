@@ -17,6 +17,9 @@ type sheet struct{ lines []string }
 
 const sheetLabels = 11
 
+// maxHead is how much of what is asked the first line has. All of it is below.
+const maxHead = 60
+
 // add puts texts below a name, each line of them on its own. Where a text has
 // several lines, those after the first are further in, so that none of them can
 // be taken for a named one.
@@ -43,7 +46,7 @@ func (s *sheet) maybe(name, text string) {
 // live view with the options.
 func recordSheet(r *approval.Record, now time.Time, keyed bool) []string {
 	s := &sheet{}
-	s.lines = append(s.lines, strings.ToUpper(string(r.State))+"  "+recordLine(r))
+	s.lines = append(s.lines, strings.ToUpper(string(r.State))+"  "+cut(recordLine(r), maxHead))
 	s.add("id", fmt.Sprintf("%s  revision %d", r.ID, r.Revision))
 	s.action(r.Request)
 	if r.Request.Reason != "" {

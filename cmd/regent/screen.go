@@ -106,11 +106,12 @@ func (s *screen) draw(rows []row, columns int) error {
 			if len(s.shown) == len(rows) && s.shown[i] == r {
 				continue
 			}
-			fmt.Fprintf(&b, "\x1b[%d;1H", i+1)
+			// Erasing comes first: after a full row it would take the last cell.
+			fmt.Fprintf(&b, "\x1b[%d;1H\x1b[2K", i+1)
 			if s.colour && r.style != stylePlain {
-				b.WriteString(string(r.style) + fit(r.text, columns) + "\x1b[0m\x1b[K")
+				b.WriteString(string(r.style) + fit(r.text, columns) + "\x1b[0m")
 			} else {
-				b.WriteString(fit(r.text, columns) + "\x1b[K")
+				b.WriteString(fit(r.text, columns))
 			}
 		}
 	}

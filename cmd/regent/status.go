@@ -67,7 +67,8 @@ func (a *app) printStatus(s *api.Status, now time.Time) error {
 	}
 	b.line("home", printable(s.Home))
 	b.line("listens on", printable(strings.Join(append([]string{s.Socket}, s.Addresses...), ", ")))
-	b.line("waiting", fmt.Sprintf("%s of %s; %s known", plural(s.Waiting, "request"), plural(s.Instances, "host"), plural(s.Agents, "agent")))
+	b.line("waiting", plural(s.Waiting, "request"))
+	b.line("known", plural(s.Instances, "host")+", "+plural(s.Agents, "agent"))
 	if l := s.Ledger; l != nil {
 		text := plural(int(l.Head), "event")
 		if l.Bytes > 0 {

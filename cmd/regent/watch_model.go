@@ -298,7 +298,7 @@ func (m *watchModel) pick(i int) {
 	case !m.came.IsZero() && m.now.Sub(m.came) < settleTime:
 		m.tell(true, "this request has just come up: read it, then answer")
 	case meaning.Outcome == approval.OutcomeAllow && m.seen < m.lines:
-		m.tell(true, "%s of this request below have not been on the screen: space shows them, then answer", plural(m.lines-m.seen, "line"))
+		m.tell(true, "%s below have not been on the screen: space shows them, then answer", plural(m.lines-m.seen, "line"))
 	default:
 		m.mode, m.choice = modeConfirm, i
 	}
