@@ -79,18 +79,20 @@ func (w *wait) now() approval.Record {
 	return w.record
 }
 
-// set takes a newer form of the record.
-func (w *wait) set(r approval.Record) {
+// set takes a newer form of the record, and tells whether the wait is over by it.
+func (w *wait) set(r approval.Record) (over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.Revision <= w.record.Revision {
-		return
+		return false
 	}
 	w.record = r
-	if r.State != approval.Pending && !w.ended {
-		w.ended = true
-		close(w.done)
+	if r.State == approval.Pending || w.ended {
+		return false
 	}
+	w.ended = true
+	close(w.done)
+	return true
 }
 
 // ruledBy is the standing that the record was ruled by; with one it is that from
@@ -123,7 +125,9 @@ func (g *Gate) waiting(id string) *wait {
 // move takes a newer form of a record to whoever waits for it. What was asked is
 // kept until the answer has been written: the ledger has a masked copy only.
 func (g *Gate) move(w *wait, r approval.Record) {
-	w.set(r)
+	if w.set(r) {
+		g.stats.waiting.Add(-1)
+	}
 	if r.State != approval.Pending && r.State != approval.Decided {
 		g.mu.Lock()
 		delete(g.waits, r.ID)
@@ -134,9 +138,19 @@ func (g *Gate) move(w *wait, r approval.Record) {
 // Check says what would become of a question now. Nothing is recorded and
 // nobody is asked.
 func (g *Gate) Check(ctx context.Context, q Question) approval.Ruling {
-	ruling := g.workspaces.Of(ctx, q).Standing().Rule(ctx, q.Request)
 	g.stats.checked.Add(1)
-	return ruling
+	return g.rule(ctx, g.workspaces.Of(ctx, q).Standing(), q.Request)
+}
+
+// rule rules on a request when there is room to. The time until then does not
+// count as that of the rules.
+func (g *Gate) rule(ctx context.Context, s *Standing, r *approval.Request) approval.Ruling {
+	select {
+	case g.ruling <- struct{}{}:
+		defer func() { <-g.ruling }()
+	case <-ctx.Done(): // the ruling says so
+	}
+	return s.Rule(ctx, r)
 }
 
 // Ask rules on a question, records it where it has to be, and waits until it is
@@ -226,7 +240,7 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	}
 	workspace := g.workspaces.Of(ctx, q)
 	standing := workspace.Standing()
-	ruling := standing.Rule(ctx, q.Request)
+	ruling := g.rule(ctx, standing, q.Request)
 	if err := ctx.Err(); err != nil {
 		return nil, Answer{}, context.Cause(ctx)
 	}
@@ -268,6 +282,12 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	if err != nil {
 		return nil, Answer{}, err
 	}
+	select {
+	case g.taking <- struct{}{}:
+		defer func() { <-g.taking }()
+	case <-ctx.Done():
+		return nil, Answer{}, context.Cause(ctx)
+	}
 	if err := g.enter(ctx, instance); err != nil {
 		return nil, Answer{}, err
 	}
@@ -296,6 +316,7 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	}
 	g.waits[record.ID] = w
 	workspace.waits.Add(1)
+	g.stats.waiting.Add(1)
 	g.running.Go(func() { g.mind(w) })
 	g.mu.Unlock()
 	g.feed.wake()
@@ -555,11 +576,9 @@ func (g *Gate) reroute(w *wait) error {
 	if w.ruledBy(nil) == standing {
 		return nil
 	}
-	g.rerouting <- struct{}{}
-	defer func() { <-g.rerouting }()
-	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
-	ruling := standing.Rule(ctx, w.question.Request)
+	ruling := g.rule(ctx, standing, w.question.Request)
 	if ruling.Route == approval.RouteSkip {
 		// There is a record, so there is a decision.
 		ruling.Route = approval.RouteAllow

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -62,8 +63,12 @@ type Gate struct {
 	sweeps chan chan struct{}
 	// behind has a place for each thing that is written behind a caller's back.
 	behind chan struct{}
-	// rerouting has a place for each request that is routed again at once.
-	rerouting chan struct{}
+	// ruling has a place for each request that rules are evaluated for. More at
+	// once would only keep each other from being done before their deadline.
+	ruling chan struct{}
+	// taking has a place for each new record on its way into the ledger, so that
+	// what keeps the others alive never stands at the end of a long line.
+	taking chan struct{}
 
 	// stopped is closed when nothing of the gate is to go on.
 	stopped chan struct{}
@@ -89,7 +94,8 @@ func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err er
 		ledger: p.Ledger, workspaces: p.Workspaces, feed: p.Feed, log: p.Log, now: p.Now,
 		sweeps:    make(chan chan struct{}),
 		behind:    make(chan struct{}, inFlight),
-		rerouting: make(chan struct{}, inFlight),
+		ruling:    make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
+		taking:    make(chan struct{}, 4*inFlight),
 		waits:     map[string]*wait{},
 		hosts:     map[string]*host{},
 		stopped:   make(chan struct{}),
@@ -182,7 +188,8 @@ func (g *Gate) keep() {
 				more = false
 			}
 		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), closing, errors.New("the ledger takes too long"))
+		// As long as the lease lasts it is worth waiting to renew it.
+		ctx, cancel := context.WithTimeoutCause(context.Background(), leaseTime, errors.New("the ledger takes too long"))
 		var err error
 		if time.Since(renewed) >= renewTime {
 			if err = g.renew(ctx); err == nil {

@@ -40,8 +40,8 @@ type DecisionKind struct {
 }
 
 type stats struct {
-	checked, rerouted, fenced, refusedByLedger atomic.Int64
-	failing                                    atomic.Bool
+	checked, rerouted, fenced, refusedByLedger, waiting atomic.Int64
+	failing                                             atomic.Bool
 
 	mu        sync.Mutex
 	routes    map[approval.Route]int64
@@ -81,12 +81,7 @@ func count[K comparable](m *map[K]int64, key K) {
 // Stats returns the counts as they are now.
 func (g *Gate) Stats() Stats {
 	g.mu.Lock()
-	waiting, instances := 0, len(g.hosts)
-	for _, w := range g.waits {
-		if w.now().State == approval.Pending {
-			waiting++
-		}
-	}
+	instances := len(g.hosts)
 	g.mu.Unlock()
 	s := &g.stats
 	s.mu.Lock()
@@ -95,7 +90,7 @@ func (g *Gate) Stats() Stats {
 		Routes: maps.Clone(s.routes), Failures: maps.Clone(s.failures),
 		Decisions: maps.Clone(s.decisions), Closed: maps.Clone(s.ended),
 		Checked: s.checked.Load(), Rerouted: s.rerouted.Load(), Fenced: s.fenced.Load(),
-		Unrecorded: s.refusedByLedger.Load(), Waiting: waiting, Instances: instances,
+		Unrecorded: s.refusedByLedger.Load(), Waiting: int(s.waiting.Load()), Instances: instances,
 		Failing: s.failing.Load(),
 	}
 }
