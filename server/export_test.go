@@ -1,6 +1,10 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Patience has a server wait less long than it does otherwise.
 func (s *Server) Patience(body, write, heartbeat time.Duration) {
@@ -14,4 +18,27 @@ func Routes() []string {
 		all = append(all, r.method+" "+r.path)
 	}
 	return all
+}
+
+// Answered tells, for each route that was called, which statuses it had.
+func (s *Server) Answered() (map[string][]string, error) {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(s.metrics.answered); err != nil {
+		return nil, err
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]string{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			all[labels["route"]] = append(all[labels["route"]], labels["status"])
+		}
+	}
+	return all, nil
 }

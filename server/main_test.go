@@ -186,23 +186,23 @@ type daemon struct {
 	tokens            *credential.Tokens
 	stepUp            *credential.StepUp
 	server            *server.Server
-	log               *record
+	log               *logged
 	stop              func() error
 }
 
-// record is a log that can be read while it is written.
-type record struct {
+// logged is a log that can be read while it is written.
+type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (r *record) Write(text []byte) (int, error) {
+func (r *logged) Write(text []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.Write(text)
 }
 
-func (r *record) String() string {
+func (r *logged) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.String()
@@ -243,7 +243,7 @@ func write(t testing.TB, path, text string) {
 
 func start(t testing.TB, o setup) *daemon {
 	t.Helper()
-	d := &daemon{TB: t, home: shortDir(t), log: &record{}}
+	d := &daemon{TB: t, home: shortDir(t), log: &logged{}}
 	principals := o.principals
 	if principals == "" {
 		principals = people + "}\n"
@@ -297,7 +297,8 @@ func start(t testing.TB, o setup) *daemon {
 	}
 	t.Cleanup(func() {
 		d.Client.Close()
-		if err := d.stop(); err != nil {
+		documented(t, d.server)
+		if err := d.stop(); err != nil && !errors.Is(err, approval.ErrDamaged) {
 			t.Errorf("the daemon ends with %v\n%s", err, d.log)
 		}
 		d.epochs.Close()

@@ -45,7 +45,7 @@ type Question struct {
 // Answer is what became of a question. Only the outcome allow is permission.
 type Answer struct {
 	// Outcome is empty while nobody has answered.
-	Outcome approval.Outcome `json:"outcome,omitempty" jsonschema:"enum=allow,enum=deny,enum=cancel"`
+	Outcome approval.Outcome `json:"outcome,omitempty"`
 	// Option is what to send to the harness, verbatim as it offered it.
 	Option json.RawMessage `json:"option,omitempty"`
 	// Reason says in words why, where there is more to say than the ruling does.
@@ -119,7 +119,7 @@ type Progress struct {
 	Revision int64          `json:"revision"`
 	State    approval.State `json:"state"`
 	// Outcome is that of the decision, where there is one.
-	Outcome approval.Outcome `json:"outcome,omitempty" jsonschema:"enum=allow,enum=deny,enum=cancel"`
+	Outcome approval.Outcome `json:"outcome,omitempty"`
 }
 
 // Lease is the answer to PUT /v1/instances/{name}.
