@@ -21,8 +21,8 @@ build: ## build bin/regent
 demo: build ## decide real calls in examples/quickstart
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
 
-test: ## run every test, with the race detector, and the bound on allocations without
-	$(GO) test -run 'Allocations$$' ./rego
+test: ## run every test, with the race detector, and the bounds on size without
+	$(GO) test -run 'Allocations$$|ManyWait$$' ./rego ./gate
 	$(GO) test -race ./...
 
 lint: ## vet, gofumpt, staticcheck, and the checks that live in tests
@@ -37,7 +37,7 @@ fmt: ## format Go and Rego
 	$(GO) test -count=1 -run '^TestShippedPoliciesAreFormatted$$' ./policies_test -update
 
 bench: $(BIN)/opa-$(OPA_VERSION) ## measure; prints ratios, not times
-	REGENT_BENCH_OPA="$(CURDIR)/$(BIN)/opa-$(OPA_VERSION)" $(GO) test -p 1 -run '^$$' -bench . -benchmem ./rego/... ./gate/ledger
+	REGENT_BENCH_OPA="$(CURDIR)/$(BIN)/opa-$(OPA_VERSION)" $(GO) test -p 1 -run '^$$' -bench . -benchmem ./rego/... ./gate/... ./server/...
 
 # The server that goal 1 is measured against, of the version that is embedded.
 $(BIN)/opa-%:
@@ -45,7 +45,9 @@ $(BIN)/opa-%:
 	GOBIN="$(CURDIR)/$(BIN)" $(GO) install github.com/open-policy-agent/opa@$*
 	mv $(BIN)/opa $@
 
-soak: ## long fuzzing; SOAK sets the time for each target
+soak: ## long fuzzing, SOAK for each target, and hundreds of kills
+	REGENT_TEST_LEDGER_KILLS=300 $(GO) test -race -count=1 -timeout 60m -run Killed ./gate/ledger
+	REGENT_TEST_DAEMON_KILLS=300 $(GO) test -race -count=1 -timeout 60m -run Killed ./cmd/regent
 	@for target in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$target/*_test.go | sed 's/func //'); do \
 	    echo "$$target $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(SOAK),60s) $$target || exit 1; \

@@ -16,13 +16,14 @@ const module = "github.com/regent-policy/regent/"
 // layers are the rooms from the ground up: a package may import those of a
 // lower layer, and rooms of its own. CONTRIBUTING.md shows the same picture.
 var layers = [][]string{
-	{"gate/permission", "config"},
+	{"gate/permission", "config", "server/peer", "server/credential"},
 	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema"},
 	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest"},
 	{"rego"},
 	{"rego/cases"},
 	{"gate"},
-	{"harness/codex"},
+	{"harness/codex", "server/api"},
+	{"server", "server/client"},
 	{"cmd/regent"},
 }
 
@@ -35,6 +36,11 @@ var owners = map[string][]string{
 	"github.com/spf13/cobra":           {"cmd/regent"},
 	"modernc.org/sqlite":               {"gate/ledger"},
 	"database/sql":                     {"gate/ledger"},
+	"github.com/fsnotify/fsnotify":     {"config"},
+	"net/http":                         {"server"},
+	"github.com/prometheus":            {"server"},
+	"golang.org/x/crypto":              {"server/credential"},
+	"golang.org/x/term":                {"cmd/regent"},
 }
 
 type goPackage struct {
