@@ -18,7 +18,7 @@ build: ## build bin/regent
 	@mkdir -p $(BIN)
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN)/regent ./cmd/regent
 
-demo: build ## decide real calls in examples/quickstart
+demo: build ## the daemon on examples/quickstart: ask, answer, edit a rule live
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
 
 test: ## run every test, with the race detector, and the bounds on size without
