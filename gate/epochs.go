@@ -90,11 +90,15 @@ type loaded struct {
 type seen struct {
 	files   []stamp
 	trusted bool
+	// settled is true once any further edit shows in the stamps. Until then the
+	// content is looked at, too.
+	settled atomic.Bool
 }
 
 type stamp struct {
 	path string
 	config.Stamp
+	content config.Identity
 }
 
 // OpenEpochs loads the home and keeps it current until Close. It does not fail:
@@ -249,6 +253,17 @@ func (e *Epochs) stale(l *loaded) bool {
 			return true
 		}
 	}
+	if last.settled.Load() {
+		return false
+	}
+	now, settled := time.Now(), true
+	for _, s := range last.files {
+		settled = settled && s.Settled(now)
+		if config.Identify([]string{s.path}) != s.content {
+			return true
+		}
+	}
+	last.settled.Store(settled)
 	return false
 }
 
@@ -330,10 +345,10 @@ func (e *Epochs) reload(ctx context.Context, l *loaded) *seen {
 	}
 	if err != nil {
 		e.fail(l, before, next.Settings, err, len(gone) > 0)
-		return &seen{files, options.Trusted}
+		return &seen{files: files, trusted: options.Trusted}
 	}
 	e.put(ctx, l, before, next)
-	return &seen{files, options.Trusted}
+	return &seen{files: files, trusted: options.Trusted}
 }
 
 // read reads the configuration, and has everything watched that the rules are
@@ -400,7 +415,7 @@ func stampsOf(o Options) []stamp {
 	for _, dir := range []string{o.Home, o.Workspace} {
 		if dir != "" {
 			path := filepath.Join(dir, config.FileName)
-			stamps = append(stamps, stamp{path, config.StampOf(path)})
+			stamps = append(stamps, stamp{path, config.StampOf(path), config.Identify([]string{path})})
 		}
 	}
 	return stamps
