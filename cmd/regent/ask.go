@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,6 +12,10 @@ import (
 	"github.com/regent-policy/regent/server/api"
 	"github.com/regent-policy/regent/server/client"
 )
+
+// tellTime is how long an answer may take before a person is told that it is
+// waited for.
+const tellTime = time.Second
 
 type askOptions struct {
 	inputOptions
@@ -94,7 +97,7 @@ func (a *app) ask(cmd *cobra.Command, o *askOptions) error {
 	case o.noWait:
 		answer, err = c.Post(cmd.Context(), body)
 	default:
-		answer, err = c.Ask(cmd.Context(), body)
+		answer, err = a.askAndTell(cmd, c, body)
 	}
 	if err != nil {
 		return answered(err)
@@ -115,6 +118,25 @@ func (a *app) ask(cmd *cobra.Command, o *askOptions) error {
 	}
 }
 
+// askAndTell asks, and says so when somebody has to answer first.
+func (a *app) askAndTell(cmd *cobra.Command, c *client.Client, q api.Question) (answer api.Answer, err error) {
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		answer, err = c.Ask(cmd.Context(), q)
+	}()
+	waiting := time.NewTimer(tellTime)
+	defer waiting.Stop()
+	for {
+		select {
+		case <-answered:
+			return answer, err
+		case <-waiting.C:
+			a.say(cmd.CommandPath(), "waiting for somebody to answer; regent permission watch shows what waits")
+		}
+	}
+}
+
 // await asks for an answer until there is one.
 func await(ctx context.Context, c *client.Client, id, instance string) (api.Answer, error) {
 	for {
@@ -123,7 +145,7 @@ func await(ctx context.Context, c *client.Client, id, instance string) (api.Answ
 			return answer, err
 		}
 		if ctx.Err() != nil {
-			return answer, errors.Join(context.Cause(ctx))
+			return answer, context.Cause(ctx)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -95,6 +97,20 @@ func answered(err error) error {
 	default:
 		return err
 	}
+}
+
+// completePrincipals offers the principals of the home's config.yaml.
+func (a *app) completePrincipals(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	home, err := config.HomeDir(a.global.home, a.getenv)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	c, _, err := config.LoadHome(home)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names := append(slices.Clone(c.Principals.Owner), slices.Sorted(maps.Keys(c.Principals.Members))...)
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // proofOptions are the flags of commands that the daemon may want a proof for.

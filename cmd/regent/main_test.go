@@ -10,6 +10,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +27,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/regent-policy/regent/config"
 	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/ledger"
+	"github.com/regent-policy/regent/server/api"
+	"github.com/regent-policy/regent/server/client"
 )
 
 var update = flag.Bool("update", false, "write golden output anew")
@@ -38,6 +44,10 @@ func TestMain(m *testing.M) {
 		"request":    requestMain,
 		"pick":       pickMain,
 		"eventually": eventuallyMain,
+		"unheard":    unheardMain,
+		"agent":      agentMain,
+		"edit":       editMain,
+		"deaf":       deafMain,
 	})
 }
 
@@ -46,7 +56,11 @@ func TestMain(m *testing.M) {
 // COMMAND, which fails unless the command ends with code N; request, which
 // writes a request for each pair of a command and its folder; pick, which writes
 // the named members of a JSON object; and eventually PATTERN COMMAND, which runs
-// the command until its stdout matches, and writes that. The command capture
+// the command until its stdout matches, and writes that; and unheard FILE, which
+// makes a ledger like that of a daemon which ended while it wrote an answer, and
+// writes the id; agent, which asks the daemon something and then runs a command;
+// edit FILE TEXT OTHER, which changes bytes of a file; and deaf SOCKET, which
+// listens and says what no daemon would. The command capture
 // NAME PATTERN sets a variable to the first group of what matches in the last
 // stdout.
 func TestScripts(t *testing.T) {
@@ -62,9 +76,24 @@ func TestScripts(t *testing.T) {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("HOME", home)
 			env.Setenv("REGENT_HOME", "")
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
+			env.Setenv("FREE_PORT", port)
 			return patientHome(filepath.Join(home, ".regent"))
 		},
 	})
+}
+
+// freePort is a port of loopback on which nobody listens.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
 }
 
 // shortDir is a folder below which a socket has room for its name.
@@ -150,6 +179,95 @@ func exitsMain() {
 		fmt.Fprintf(os.Stderr, "exit code %d, want %d\n", got, want)
 		os.Exit(1)
 	}
+}
+
+func unheardMain() {
+	if err := unheard(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func unheard(file string) (err error) {
+	ctx := context.Background()
+	db, err := ledger.Open(ctx, file, ledger.Options{})
+	if err != nil {
+		return err
+	}
+	defer closing(db, &err)
+	if _, err := db.Lease(ctx, "i1", time.Minute); err != nil {
+		return err
+	}
+	r, err := approval.New(approval.Draft{
+		Request:  &approval.Request{Kind: approval.KindCommand, Command: &approval.Command{Text: "npm publish"}},
+		Ruling:   approval.Ruling{Route: approval.RouteAsk, Epoch: "e", Deadlines: approval.Deadlines{RequestSeconds: 600}},
+		Instance: "i1",
+	}, time.Now())
+	if err != nil {
+		return err
+	}
+	if r, err = db.Insert(ctx, r); err != nil {
+		return err
+	}
+	r, err = db.Decide(ctx, r.From(), approval.Decision{Option: r.Options[0], Outcome: approval.OutcomeAllow, Source: approval.SourceHuman, By: "user:sam"})
+	if err != nil {
+		return err
+	}
+	if r, err = db.BeginSend(ctx, r.From()); err != nil {
+		return err
+	}
+	_, err = fmt.Println(r.ID)
+	return err
+}
+
+func agentMain() {
+	home, err := config.HomeDir("", os.Getenv)
+	if err == nil {
+		err = askedOnce(filepath.Join(home, "runtime", "regent.sock"))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	cmd := exec.Command(os.Args[1], os.Args[2:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(max(cmd.ProcessState.ExitCode(), 1))
+	}
+}
+
+func editMain() {
+	data, err := os.ReadFile(os.Args[1])
+	if err == nil && (!bytes.Contains(data, []byte(os.Args[2])) || len(os.Args[2]) != len(os.Args[3])) {
+		err = errors.New("nothing to edit")
+	}
+	if err == nil {
+		err = os.WriteFile(os.Args[1], bytes.ReplaceAll(data, []byte(os.Args[2]), []byte(os.Args[3])), 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func deafMain() {
+	l, err := net.Listen("unix", os.Args[1])
+	if err == nil {
+		err = http.Serve(l, http.NotFoundHandler())
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func askedOnce(socket string) error {
+	c, err := client.Dial(socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Post(context.Background(), api.Question{Request: &approval.Request{Kind: approval.KindTool, Tool: &approval.Tool{Name: "x"}}})
+	return err
 }
 
 func capture(ts *testscript.TestScript, neg bool, args []string) {

@@ -42,7 +42,7 @@ principals of config.yaml, with no more than that one's rights.`,
 	}
 	group(a, cmd)
 	cmd.PersistentFlags().StringVar(&o.principal, "principal", "", "act as this principal of config.yaml, as in `user:sam`")
-	must(cmd.RegisterFlagCompletionFunc("principal", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("principal", a.completePrincipals))
 	cmd.AddCommand(newPermissionList(a, o), newPermissionInfo(a, o), newPermissionDecide(a, o), newPermissionCancel(a, o), newPermissionReconcile(a, o), newPermissionWatch(a, o))
 	for _, sub := range append(cmd.Commands(), cmd) {
 		needsDaemon(sub)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -315,7 +314,7 @@ func (a *app) watchScreen(ctx context.Context, c *client.Client, in, out *os.Fil
 	defer func() { err = errors.Join(err, s.close()) }()
 	// To be ended by any of these is no reason to leave a terminal in disorder.
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGCONT)
+	signal.Notify(signals, viewSignals()...)
 	defer signal.Stop(signals)
 
 	v := &watchView{
@@ -388,10 +387,16 @@ func (v *watchView) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil // to be told to end is no failure
 		case sig := <-v.signals:
-			if sig == syscall.SIGHUP || sig == syscall.SIGQUIT {
+			var err error
+			switch signalMeaning(sig) {
+			case signalEnd:
 				return nil
+			case signalResumed:
+				err = v.screen.again()
+			default:
+				err = v.screen.forget()
 			}
-			if err := v.resume(sig); err != nil {
+			if err != nil {
 				return err
 			}
 		case <-tick.C:
@@ -424,14 +429,6 @@ func (v *watchView) run(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// resume draws everything anew after the terminal was another's.
-func (v *watchView) resume(sig os.Signal) error {
-	if sig == syscall.SIGCONT {
-		return v.screen.again()
-	}
-	return v.screen.forget()
 }
 
 func (v *watchView) hear(h *heard) {

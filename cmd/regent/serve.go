@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -203,15 +204,30 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 		return damaged(err)
 	}
 	d.found(found)
-	texts := make([]string, len(warnings))
-	for i, w := range warnings {
-		texts[i] = w.String()
+	texts := openFolders(home, filepath.Join(home, "runtime"), filepath.Dir(c.Server.Socket), filepath.Dir(c.Ledger.Path))
+	for _, w := range warnings {
+		texts = append(texts, w.String())
+	}
+	for _, text := range texts {
+		d.log.Warn(text)
 	}
 	d.server = server.New(server.Options{
 		Gate: d.gate, Epochs: d.epochs, Ledger: d.ledger, Home: home, Version: readVersion().Version, Warnings: texts, Log: d.log,
 		Tokens: credential.NewTokens(home, nil), StepUp: credential.NewStepUp(home, nil),
 	})
 	return nil
+}
+
+// openFolders warns of folders in which others can put files of theirs.
+func openFolders(paths ...string) []string {
+	slices.Sort(paths)
+	var warnings []string
+	for _, path := range slices.Compact(paths) {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0 {
+			warnings = append(warnings, fmt.Sprintf("other users can write to %s (mode %04o): chmod go-w", path, info.Mode().Perm()))
+		}
+	}
+	return warnings
 }
 
 // listen takes the home for this daemon.

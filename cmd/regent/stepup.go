@@ -46,9 +46,9 @@ type stepUpOptions struct {
 	totp                bool
 }
 
-func (o *stepUpOptions) register(cmd *cobra.Command) {
+func (o *stepUpOptions) register(a *app, cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.principal, "principal", credential.Local, "whose proof, as in `user:sam`; local is who uses the command line without --principal")
-	must(cmd.RegisterFlagCompletionFunc("principal", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("principal", a.completePrincipals))
 }
 
 func newStepUpSet(a *app) *cobra.Command {
@@ -65,7 +65,7 @@ a code that it shows confirms that it works.`,
 		Args: noArgs("a passphrase is typed or read from a file, never an argument"),
 		RunE: action(func(cmd *cobra.Command, _ []string) error { return a.stepUpSet(cmd.Context(), cmd.CommandPath(), o) }),
 	}
-	o.register(cmd)
+	o.register(a, cmd)
 	cmd.Flags().BoolVar(&o.totp, "totp", false, "an authenticator (RFC 6238) in place of a passphrase")
 	cmd.Flags().StringVar(&o.fromFile, "from-file", "", "read the passphrase, or the code that confirms, from `FILE`, - for standard input")
 	exitsAs(cmd, map[int]string{exitFailed: "there is a proof already, or the code does not confirm"}, exitDone, exitFailed, exitUsage)
@@ -195,7 +195,7 @@ is lost, remove step_up.json from the home by hand: that takes away all of them.
 			return a.printEnrolled(a.stepUpOf(home, o.principal, ""))
 		}),
 	}
-	o.register(cmd)
+	o.register(a, cmd)
 	cmd.Flags().StringVar(&o.fromFile, "proof-file", "", "read the passphrase or code from `FILE`, - for standard input")
 	exitsAs(cmd, map[int]string{exitFailed: "there is none, or what was given is not it"}, exitDone, exitFailed, exitUsage)
 	return cmd
@@ -242,7 +242,7 @@ func newStepUpStatus(a *app) *cobra.Command {
 			return a.printEnrolled(status)
 		}),
 	}
-	o.register(cmd)
+	o.register(a, cmd)
 	exits(cmd, exitDone, exitFailed, exitUsage)
 	return cmd
 }

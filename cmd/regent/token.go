@@ -74,7 +74,8 @@ or an agent.`,
 	flags.StringVar(&o.name, "name", "", "what to call it, as in `laptop`")
 	flags.StringVar(&o.expires, "expires", "", "until when it counts: a time from now, as in 720h, or a `DATE` (UTC); never ends if not given")
 	must(cmd.MarkFlagRequired("principal"))
-	for _, name := range []string{"principal", "name", "expires"} {
+	must(cmd.RegisterFlagCompletionFunc("principal", a.completePrincipals))
+	for _, name := range []string{"name", "expires"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	exits(cmd, exitDone, exitFailed, exitUsage)
