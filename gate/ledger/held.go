@@ -10,8 +10,8 @@ import (
 // What is held in memory is bounded: records in number and in bytes of body, and
 // leases in number.
 const (
-	heldRecords = 4096
-	heldBytes   = 16 << 20
+	heldRecords = 16384
+	heldBytes   = 32 << 20
 	heldLeases  = 1024
 )
 
@@ -71,7 +71,7 @@ func (h *held) keep(t *tx) {
 	h.head = t.head
 	for id, e := range t.made {
 		h.remove(id)
-		if !e.r.State.Live() || e.size > heldBytes/16 {
+		if !e.r.State.Live() || e.size > heldBytes/32 {
 			continue
 		}
 		// Any of them may go: what is not held is read.

@@ -2,7 +2,8 @@
 //
 // One goroutine writes. It takes up to 64 changes that wait, makes them in one
 // transaction and answers their callers after the commit, so that what they
-// hear of is on disk and the price of the sync is shared.
+// hear of is on disk and the price of the sync is shared. What takes time and
+// needs no lock, such as encoding a record, its callers have done before.
 package ledger
 
 import (

@@ -110,11 +110,11 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 	check("one that is over", heldRecords-1, (heldRecords-1)*100)
 	h.drop()
 	for i := range 100 {
-		keep(i, heldBytes/16, approval.Pending)
+		keep(i, heldBytes/32, approval.Pending)
 	}
-	check("large", 16, heldBytes)
+	check("large", 32, heldBytes)
 	h.drop()
-	keep(1, heldBytes/16+1, approval.Pending)
+	keep(1, heldBytes/32+1, approval.Pending)
 	check("one that is too large", 0, 0)
 	keep(1, 10, approval.Pending)
 	keep(1, heldBytes, approval.Pending)
