@@ -259,6 +259,24 @@ func (g *Gate) Sent(a Answer) {
 	})
 }
 
+// Unsent says that an answer of Ask, Post or Await could not be written, or not
+// in full: nobody knows whether whoever asked has heard it. An instance that can
+// come back for the answer is left to do so.
+func (g *Gate) Unsent(a Answer, cause error) {
+	if !a.done || a.Record == nil || a.Record.State != approval.Decided || a.Record.Writing.IsZero() {
+		return
+	}
+	from := a.Record.From()
+	g.async("record that an answer was not written", func(ctx context.Context) error {
+		record, err := g.ledger.MarkUnknown(ctx, from, fmt.Sprintf("the answer could not be written: %v", cause))
+		if err == nil {
+			g.stats.closed(&record)
+			g.moved(record)
+		}
+		return err
+	})
+}
+
 // Reconcile ends a record of which nobody knows whether its answer was heard,
 // after a person has looked.
 func (g *Gate) Reconcile(ctx context.Context, by Principal, id string, revision int64, reason string) (approval.Record, error) {

@@ -232,6 +232,23 @@ func TestPersonAnswers(t *testing.T) {
 	}
 }
 
+func TestAnswerThatIsNotWrittenIsUnknown(t *testing.T) {
+	b := open(t, epoch(t, manual, echo))
+	a, err := b.Ask(t.Context(), gate.Question{Request: command("echo hi")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Unsent(a, errors.New("broken pipe"))
+	r := b.until("unknown", func(r approval.Record) bool { return r.State == approval.Unknown })
+	if !strings.Contains(r.Closing.Reason, "broken pipe") {
+		t.Errorf("closing %+v", r.Closing)
+	}
+	b.Sent(a) // too late: it stays unknown
+	if got := b.state(r.ID); got != approval.Unknown {
+		t.Errorf("state %s", got)
+	}
+}
+
 func TestOneAnswerWins(t *testing.T) {
 	b := open(t, epoch(t, manual, noRm))
 	done := b.ask(t.Context(), command("make"))

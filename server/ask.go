@@ -173,9 +173,10 @@ func (s *Server) enter() (leave func(), err error) {
 	return func() { s.asks.leave(1) }, nil
 }
 
-// tell writes an answer, and notes that it was written.
+// tell writes an answer, and notes whether it was written.
 func (s *Server) tell(w http.ResponseWriter, status int, answer gate.Answer) error {
 	if err := s.send(w, status, answerOf(answer)); err != nil {
+		s.gate.Unsent(answer, err)
 		return err
 	}
 	s.gate.Sent(answer)

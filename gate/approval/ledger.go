@@ -47,6 +47,7 @@ type Ledger interface {
 	Decide(ctx context.Context, from From, d Decision) (Record, error)
 	BeginSend(ctx context.Context, from From) (Record, error)
 	MarkSent(ctx context.Context, from From) (Record, error)
+	MarkUnknown(ctx context.Context, from From, reason string) (Record, error)
 	// Finish is MarkSent and Resolve as one change, for an answer to a host that
 	// keeps no record of what it was told.
 	Finish(ctx context.Context, from From, by, reason string) (Record, error)

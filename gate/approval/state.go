@@ -13,7 +13,8 @@ import (
 //	pending            → expired    the deadline passed
 //	pending, decided   → cancelled  the run or a person withdrew the request
 //	pending, decided   → lost       the lease of the instance ran out
-//	decided, writing   → unknown    the same, while the answer was being written
+//	decided, writing   → unknown    the same while the answer was being written, or
+//	                                writing it failed
 //	unknown            → resolved   a person looked
 //
 // A pending record is also rerouted when policy changes, and a decided one is
@@ -188,6 +189,19 @@ func (r Record) MarkSent(from From, at time.Time) (Record, error) {
 		return Record{}, &ConflictError{Current: r}
 	}
 	return r.next(Sent, at), nil
+}
+
+// MarkUnknown ends a record whose answer could not be written in full: the
+// harness may have heard it or not, and a person has to find out.
+func (r Record) MarkUnknown(from From, reason string, at time.Time) (Record, error) {
+	at = Instant(at)
+	if err := r.check(from, Decided); err != nil {
+		return Record{}, err
+	}
+	if r.Writing.IsZero() {
+		return Record{}, &ConflictError{Current: r}
+	}
+	return r.closed(Unknown, reason, "", at), nil
 }
 
 // Resolve ends a sent record, or an unknown one that a person has looked at; then

@@ -46,6 +46,7 @@ func TestTransitions(t *testing.T) {
 		"resolve": func(r approval.Record) (approval.Record, error) {
 			return r.Resolve(r.From(), "user:sam", "looked", soon)
 		},
+		"unknown": func(r approval.Record) (approval.Record, error) { return r.MarkUnknown(r.From(), "cut off", soon) },
 		"cancel":  func(r approval.Record) (approval.Record, error) { return r.Cancel(r.From(), "user:sam", "over", soon) },
 		"expire":  func(r approval.Record) (approval.Record, error) { return r.Expire(r.From(), late) },
 		"abandon": func(r approval.Record) (approval.Record, error) { return r.Abandon(r.From(), gone) },
@@ -56,7 +57,7 @@ func TestTransitions(t *testing.T) {
 			"expire": approval.Expired, "abandon": approval.Lost,
 		},
 		"decided":   {"begin": approval.Decided, "cancel": approval.Cancelled, "abandon": approval.Lost},
-		"writing":   {"sent": approval.Sent, "abandon": approval.Unknown},
+		"writing":   {"sent": approval.Sent, "unknown": approval.Unknown, "abandon": approval.Unknown},
 		"sent":      {"resolve": approval.Resolved, "abandon": approval.Resolved},
 		"unknown":   {"resolve": approval.Resolved},
 		"resolved":  {},

@@ -412,6 +412,13 @@ func (db *DB) MarkSent(ctx context.Context, from approval.From) (approval.Record
 	}})
 }
 
+// MarkUnknown implements [approval.Ledger].
+func (db *DB) MarkUnknown(ctx context.Context, from approval.From, reason string) (approval.Record, error) {
+	return db.transition(ctx, from, move{approval.EventUnknown, func(r approval.Record, now time.Time) (approval.Record, error) {
+		return r.MarkUnknown(from, reason, now)
+	}})
+}
+
 // Finish implements [approval.Ledger].
 func (db *DB) Finish(ctx context.Context, from approval.From, by, reason string) (approval.Record, error) {
 	return db.transition(ctx, from,

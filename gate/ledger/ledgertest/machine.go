@@ -201,6 +201,12 @@ func machine(t *testing.T, open Open) {
 				got, err := l.MarkSent(ctx, from)
 				same(rt, i, want, wantErr, got, err)
 			},
+			"unknown": func(rt *rapid.T) {
+				i, r, from := some(rt)
+				want, wantErr := r.MarkUnknown(from, "cut off", clock.Now())
+				got, err := l.MarkUnknown(ctx, from, "cut off")
+				same(rt, i, want, wantErr, got, err)
+			},
 			"insert decided": func(rt *rapid.T) {
 				d := Draft()
 				d.Instance = rapid.SampledFrom(instances).Draw(rt, "instance")
