@@ -2,8 +2,11 @@ package server
 
 import (
 	_ "embed"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/server/api"
@@ -83,6 +86,9 @@ func (s *Server) openAPI(w http.ResponseWriter, r *http.Request, _ *call) error 
 func (s *Server) scrape(w http.ResponseWriter, r *http.Request, c *call) error {
 	if c.principal.Role == gate.RoleMember {
 		return overall(c.principal)
+	}
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTime)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	s.metrics.handler.ServeHTTP(w, r)
 	return nil

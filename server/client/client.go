@@ -173,35 +173,39 @@ func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
 	return response, nil
 }
 
-// do makes a call and decodes the answer into one, which may be nil. It returns
-// the HTTP status of an answer that is none of an error.
-func (c *Client) do(ctx context.Context, k call, answer any) (int, error) {
+// text makes a call, and returns the body of an answer that is none of an error.
+func (c *Client) text(ctx context.Context, k call) ([]byte, error) {
 	response, err := c.send(ctx, k)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil && context.Cause(ctx) != nil:
-		return 0, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	case err != nil:
-		return 0, fmt.Errorf("%s %s: %w: %w", k.method, k.path, ErrAnswer, err)
+		return nil, fmt.Errorf("%s %s: %w: %w", k.method, k.path, ErrAnswer, err)
 	case len(text) > maxAnswer:
-		return 0, fmt.Errorf("%s %s: %w: more than %d bytes", k.method, k.path, ErrAnswer, maxAnswer)
-	case response.StatusCode >= 300 && response.StatusCode != http.StatusNotModified:
-		return 0, failure(response, text)
-	case answer == nil:
-		return response.StatusCode, nil
+		return nil, fmt.Errorf("%s %s: %w: more than %d bytes", k.method, k.path, ErrAnswer, maxAnswer)
+	case response.StatusCode < 200 || response.StatusCode >= 300:
+		return nil, failure(response, text)
 	}
-	if raw, ok := answer.(*[]byte); ok {
-		*raw = text
-		return response.StatusCode, nil
+	return text, nil
+}
+
+// fetch makes a call and decodes the answer. With an error there is none, not
+// even half of one.
+func fetch[T any](ctx context.Context, c *Client, k call) (T, error) {
+	var answer, none T
+	text, err := c.text(ctx, k)
+	if err != nil {
+		return none, err
 	}
-	if err := jsonv2.Unmarshal(text, answer); err != nil {
-		return 0, fmt.Errorf("%s %s: %w: %w", k.method, k.path, ErrAnswer, err)
+	if err := jsonv2.Unmarshal(text, &answer); err != nil {
+		return none, fmt.Errorf("%s %s: %w: %w", k.method, k.path, ErrAnswer, err)
 	}
-	return response.StatusCode, nil
+	return answer, nil
 }
 
 // failure is the error that an answer holds.
@@ -222,17 +226,22 @@ func ifMatch(revision int64) http.Header {
 
 // Ask asks and waits for the answer. When ctx ends, the request is withdrawn.
 func (c *Client) Ask(ctx context.Context, q api.Question) (api.Answer, error) {
-	var a api.Answer
-	_, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/requests", body: q}, &a)
-	return a, err
+	a, err := fetch[api.Answer](ctx, c, call{method: http.MethodPost, path: "/v1/requests", body: q})
+	if err != nil {
+		return api.Answer{}, err
+	}
+	switch a.Outcome {
+	case approval.OutcomeAllow, approval.OutcomeDeny, approval.OutcomeCancel:
+		return a, nil
+	default:
+		return api.Answer{}, fmt.Errorf("POST /v1/requests: %w: it has the outcome %.40q", ErrAnswer, a.Outcome)
+	}
 }
 
 // Post asks and does not wait. Where somebody has to answer first, the answer
 // has no outcome, and names what [Client.Await] needs.
 func (c *Client) Post(ctx context.Context, q api.Question) (api.Answer, error) {
-	var a api.Answer
-	_, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/requests", query: url.Values{"wait": {"false"}}, body: q}, &a)
-	return a, err
+	return fetch[api.Answer](ctx, c, call{method: http.MethodPost, path: "/v1/requests", query: url.Values{"wait": {"false"}}, body: q})
 }
 
 // Await waits for the answer to a question that was posted, for whole seconds and
@@ -241,16 +250,12 @@ func (c *Client) Post(ctx context.Context, q api.Question) (api.Answer, error) {
 func (c *Client) Await(ctx context.Context, id, instance string, wait time.Duration) (api.Answer, error) {
 	seconds := min(int64((wait+time.Second-1)/time.Second), api.MaxWait)
 	query := url.Values{"instance": {instance}, "wait": {strconv.FormatInt(max(seconds, 0), 10)}}
-	var a api.Answer
-	_, err := c.do(ctx, call{method: http.MethodGet, path: "/v1/requests/" + segment(id) + "/answer", query: query}, &a)
-	return a, err
+	return fetch[api.Answer](ctx, c, call{method: http.MethodGet, path: "/v1/requests/" + segment(id) + "/answer", query: query})
 }
 
 // Check says what would become of a question. Nothing is recorded.
 func (c *Client) Check(ctx context.Context, q api.Question) (approval.Ruling, error) {
-	var r approval.Ruling
-	_, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/check", body: q}, &r)
-	return r, err
+	return fetch[approval.Ruling](ctx, c, call{method: http.MethodPost, path: "/v1/check", body: q})
 }
 
 // List returns a page of records, the newest first.
@@ -269,25 +274,19 @@ func (c *Client) List(ctx context.Context, q approval.Query) (approval.Page, err
 	for _, s := range q.States {
 		query.Add("state", string(s))
 	}
-	var p approval.Page
-	_, err := c.do(ctx, call{method: http.MethodGet, path: "/v1/approvals", query: query}, &p)
-	return p, err
+	return fetch[approval.Page](ctx, c, call{method: http.MethodGet, path: "/v1/approvals", query: query})
 }
 
 // Read returns a record.
 func (c *Client) Read(ctx context.Context, id string) (approval.Record, error) {
-	var r approval.Record
-	_, err := c.do(ctx, call{method: http.MethodGet, path: "/v1/approvals/" + segment(id)}, &r)
-	return r, err
+	return fetch[approval.Record](ctx, c, call{method: http.MethodGet, path: "/v1/approvals/" + segment(id)})
 }
 
 // change is a call that changes a record which was read at a revision.
 func (c *Client) change(ctx context.Context, id, what string, revision int64, body any) (approval.Record, error) {
-	var r approval.Record
-	_, err := c.do(ctx, call{
+	return fetch[approval.Record](ctx, c, call{
 		method: http.MethodPost, path: "/v1/approvals/" + segment(id) + "/" + what, header: ifMatch(revision), body: body,
-	}, &r)
-	return r, err
+	})
 }
 
 // Decide answers a request that was read at a revision, and returns the record
@@ -315,7 +314,11 @@ func (c *Client) Withdraw(ctx context.Context, id string, w api.Withdrawal) (api
 // Fence says whether an action may start now on the strength of a record: only
 // if the error is nil.
 func (c *Client) Fence(ctx context.Context, id string, f api.Fence) (api.Progress, error) {
-	return c.progress(ctx, id, "fence", f)
+	p, err := c.progress(ctx, id, "fence", f)
+	if err == nil && (p.ID != id || p.Outcome != approval.OutcomeAllow) {
+		return api.Progress{}, fmt.Errorf("fence of %s: %w: it is about %q and says %q", id, ErrAnswer, p.ID, p.Outcome)
+	}
+	return p, err
 }
 
 // Mark notes how far an answer has come.
@@ -324,63 +327,51 @@ func (c *Client) Mark(ctx context.Context, id string, m api.Mark) (api.Progress,
 }
 
 func (c *Client) progress(ctx context.Context, id, what string, body any) (api.Progress, error) {
-	var p api.Progress
-	_, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/approvals/" + segment(id) + "/" + what, body: body}, &p)
-	return p, err
+	return fetch[api.Progress](ctx, c, call{method: http.MethodPost, path: "/v1/approvals/" + segment(id) + "/" + what, body: body})
 }
 
 // Renew is a sign of life of an instance, and returns until when that counts.
 func (c *Client) Renew(ctx context.Context, instance string) (time.Time, error) {
-	var l api.Lease
-	_, err := c.do(ctx, call{method: http.MethodPut, path: "/v1/instances/" + segment(instance)}, &l)
+	l, err := fetch[api.Lease](ctx, c, call{method: http.MethodPut, path: "/v1/instances/" + segment(instance)})
 	return l.Until, err
 }
 
 // End says that an instance is over.
 func (c *Client) End(ctx context.Context, instance string) error {
-	_, err := c.do(ctx, call{method: http.MethodDelete, path: "/v1/instances/" + segment(instance)}, nil)
+	_, err := c.text(ctx, call{method: http.MethodDelete, path: "/v1/instances/" + segment(instance)})
 	return err
 }
 
 // Workspaces tells how the loaded workspaces stand, and which are trusted.
 func (c *Client) Workspaces(ctx context.Context) (api.Workspaces, error) {
-	var w api.Workspaces
-	_, err := c.do(ctx, call{method: http.MethodGet, path: "/v1/workspaces"}, &w)
-	return w, err
+	return fetch[api.Workspaces](ctx, c, call{method: http.MethodGet, path: "/v1/workspaces"})
 }
 
 // Trust lets a workspace do more than tighten.
 func (c *Client) Trust(ctx context.Context, t api.Trust) (api.Trusted, error) {
-	var one api.Trusted
-	_, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/workspaces/trust", body: t}, &one)
-	return one, err
+	return fetch[api.Trusted](ctx, c, call{method: http.MethodPost, path: "/v1/workspaces/trust", body: t})
 }
 
 // Untrust takes that back, and returns the workspace that was meant.
 func (c *Client) Untrust(ctx context.Context, dir string) (string, error) {
-	var one api.Trusted
-	_, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/workspaces/untrust", body: api.Trust{Dir: dir}}, &one)
+	one, err := fetch[api.Trusted](ctx, c, call{method: http.MethodPost, path: "/v1/workspaces/untrust", body: api.Trust{Dir: dir}})
 	return one.Dir, err
 }
 
 // Confirm puts in force what waits in a workspace.
 func (c *Client) Confirm(ctx context.Context, confirmation api.Confirmation) error {
-	_, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/workspaces/confirm", body: confirmation}, nil)
+	_, err := c.text(ctx, call{method: http.MethodPost, path: "/v1/workspaces/confirm", body: confirmation})
 	return err
 }
 
 // Epoch describes a set of rules that is loaded.
 func (c *Client) Epoch(ctx context.Context, id string) (api.Epoch, error) {
-	var e api.Epoch
-	_, err := c.do(ctx, call{method: http.MethodGet, path: "/v1/epochs/" + segment(id)}, &e)
-	return e, err
+	return fetch[api.Epoch](ctx, c, call{method: http.MethodGet, path: "/v1/epochs/" + segment(id)})
 }
 
 // Status tells how the daemon is.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
-	var s api.Status
-	_, err := c.do(ctx, call{method: http.MethodGet, path: "/v1/status"}, &s)
-	return s, err
+	return fetch[api.Status](ctx, c, call{method: http.MethodGet, path: "/v1/status"})
 }
 
 // Health tells whether the daemon can do its work. That it cannot is an answer.
@@ -406,14 +397,10 @@ func (c *Client) Health(ctx context.Context) (api.Health, error) {
 
 // Metrics returns what is counted, in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
-	var text []byte
-	_, err := c.do(ctx, call{method: http.MethodGet, path: "/metrics"}, &text)
-	return text, err
+	return c.text(ctx, call{method: http.MethodGet, path: "/metrics"})
 }
 
 // OpenAPI returns the description of the API.
 func (c *Client) OpenAPI(ctx context.Context) ([]byte, error) {
-	var text []byte
-	_, err := c.do(ctx, call{method: http.MethodGet, path: "/v1/openapi.json"}, &text)
-	return text, err
+	return c.text(ctx, call{method: http.MethodGet, path: "/v1/openapi.json"})
 }
