@@ -1,10 +1,12 @@
 package gate_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
@@ -65,6 +67,8 @@ func TestManyWait(t *testing.T) {
 // settle waits until the counts are as told.
 func (b *bench) settle(what string, is func(gate.Stats) bool) {
 	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 4*time.Minute)
+	defer cancel()
 	for {
 		changed := b.Feed().Changed()
 		if is(b.Stats()) {
@@ -72,7 +76,7 @@ func (b *bench) settle(what string, is func(gate.Stats) bool) {
 		}
 		select {
 		case <-changed:
-		case <-b.Context().Done():
+		case <-ctx.Done():
 			b.Fatalf("never: %s; %+v", what, b.Stats())
 		}
 	}

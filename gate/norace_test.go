@@ -2,4 +2,7 @@
 
 package gate_test
 
-const manyWaits = 10_000
+const (
+	manyWaits      = 10_000
+	manyWorkspaces = 200
+)
