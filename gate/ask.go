@@ -600,8 +600,9 @@ func (g *Gate) reroute(w *wait) error {
 		if err != nil {
 			return err
 		}
+		g.move(w, next)
 		g.stats.rerouted.Add(1)
-		g.moved(next)
+		g.feed.wake()
 		break
 	}
 	w.ruledBy(standing)
