@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/server"
 	"github.com/regent-policy/regent/server/api"
 	"github.com/regent-policy/regent/server/client"
 	"github.com/regent-policy/regent/server/credential"
@@ -69,6 +70,11 @@ func TestWhoAsksIsAnAgent(t *testing.T) {
 			t.Errorf("it may (-want +got):\n%s", diff)
 		}
 	})
+	t.Run("one who has left its connection to another cannot be told, so it is an agent", func(t *testing.T) {
+		if diff := cmp.Diff([]string{"list 200", "list 403"}, d.plays("leave")); diff != "" {
+			t.Errorf("it may (-want +got):\n%s", diff)
+		}
+	})
 	t.Run("what the daemon descends from is no agent", func(t *testing.T) {
 		got := d.plays("ask-for-parent", "ask-for-init", "list")
 		if diff := cmp.Diff([]string{"ask-for-parent agent_pid", "ask-for-init agent_pid", "list ok"}, got); diff != "" {
@@ -89,6 +95,13 @@ func TestWhoAsksIsAnAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-answer
+}
+
+func TestStreamEndsWhenItsReaderIsAnAgent(t *testing.T) {
+	d := start(t, setup{before: func(s *server.Server) { s.Patience(10*time.Second, 10*time.Second, 5*time.Millisecond) }})
+	if diff := cmp.Diff([]string{"follow-and-ask forbidden"}, d.plays("follow-and-ask")); diff != "" {
+		t.Errorf("it may (-want +got):\n%s", diff)
+	}
 }
 
 func TestLocalAdministratorSpeaksAsAnother(t *testing.T) {

@@ -11,6 +11,9 @@ func (s *Server) Patience(body, write, heartbeat time.Duration) {
 	s.bodyTime, s.writeTime, s.heartbeat = body, write, heartbeat
 }
 
+// Room bounds the bodies that a server has in memory.
+func (s *Server) Room(bytes int64) { s.held.most = bytes }
+
 // Routes are all calls, as METHOD /path.
 func Routes() []string {
 	var all []string

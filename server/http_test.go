@@ -323,6 +323,24 @@ func TestPostedRequestsAreBounded(t *testing.T) {
 	}
 }
 
+func TestBodiesThatWaitAreBounded(t *testing.T) {
+	d := start(t, setup{before: func(s *server.Server) { s.Room(1 << 10) }})
+	q := question("make " + strings.Repeat("x", 1<<10))
+	for name, ask := range map[string]func(context.Context, api.Question) (api.Answer, error){"to ask": d.Ask, "to post": d.Post} {
+		if _, err := ask(t.Context(), q); code(t, err) != api.Overloaded {
+			t.Errorf("%s what there is no room for is %v, want %s", name, err, api.Overloaded)
+		}
+	}
+	if _, err := d.Check(t.Context(), q); code(t, err) != api.Overloaded {
+		t.Errorf("to check what there is no room for is %v, want %s", err, api.Overloaded)
+	}
+	for range 20 { // room is given back
+		if _, err := d.Check(t.Context(), question("ls")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // panics is a ledger that fails as none should.
 type panics struct{ *ledger.DB }
 

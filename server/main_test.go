@@ -1,17 +1,20 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +39,13 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if steps := os.Getenv(stepsVar); steps != "" {
+	if steps := os.Getenv(stepsVar); steps == inherit {
+		if err := listAsHeir(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	} else if steps != "" {
 		if err := play(strings.Fields(steps), os.Getenv(socketVar)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -63,8 +72,18 @@ func play(steps []string, socket string) error {
 			cmd := process(socket, steps[i+1:]...)
 			cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 			return cmd.Run()
+		case "leave":
+			return handOver(socket)
 		case "ask":
 			_, err = c.Ask(ctx, question("ls"))
+		case "follow-and-ask":
+			var e *client.Events
+			if e, err = c.Events(ctx, client.FromNow); err != nil {
+				break
+			}
+			if _, err = c.Ask(ctx, question("ls")); err == nil {
+				_, err = e.Next()
+			}
 		case "ask-for-parent":
 			q := question("ls")
 			q.AgentPID = os.Getppid()
@@ -122,6 +141,62 @@ func play(steps []string, socket string) error {
 			fmt.Println(name, "ok")
 		}
 	}
+	return nil
+}
+
+// inherit is what a process does to which another one has left its connection.
+const inherit = "inherit"
+
+// handOver leaves a connection to another process, and ends.
+func handOver(socket string) error {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	// That the daemon has accepted it is known when it has answered.
+	if _, err := io.WriteString(conn, "GET /v1/approvals HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return err
+	}
+	fmt.Println("list", response.StatusCode)
+	left, err := conn.File()
+	if err != nil {
+		return err
+	}
+	ended, alive, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	heir := process(socket, inherit)
+	heir.Stdout, heir.Stderr, heir.ExtraFiles = os.Stdout, os.Stderr, []*os.File{left, ended}
+	if err := heir.Start(); err != nil {
+		return err
+	}
+	runtime.KeepAlive(alive) // closed by the end of this process
+	return nil
+}
+
+// listAsHeir uses the connection of a process that has ended.
+func listAsHeir() error {
+	conn, ended := os.NewFile(3, "connection"), os.NewFile(4, "pipe")
+	if _, err := io.Copy(io.Discard, ended); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(conn, "GET /v1/approvals HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	fmt.Println("list", response.StatusCode)
 	return nil
 }
 

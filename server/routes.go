@@ -244,27 +244,30 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // seconds is d in whole seconds, at least one.
 func seconds(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }
 
+// maxDrain is how much of a body that is too large is passed over.
+const maxDrain = 16 << 20
+
 // body reads the body of a request whole.
 func (s *Server) body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if charset := params["charset"]; err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return nil, &api.Error{Code: api.UnsupportedMedia, Message: "the body has to be JSON in UTF-8", Hint: "send Content-Type: application/json"}
 	}
-	large := &api.Error{Code: api.TooLarge, Message: fmt.Sprintf("the body may have %d bytes", most)}
-	if r.ContentLength > most {
-		return nil, large
-	}
 	c := http.NewResponseController(w)
 	if err := c.SetReadDeadline(time.Now().Add(s.bodyTime)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, fmt.Errorf("%w: %w", errGone, err)
 	}
 	var text bytes.Buffer
-	if r.ContentLength > 0 {
+	if r.ContentLength > 0 && r.ContentLength <= most {
 		text.Grow(int(r.ContentLength) + bytes.MinRead)
 	}
-	_, err = text.ReadFrom(http.MaxBytesReader(w, r.Body, most))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, large
+	if r.ContentLength <= most {
+		_, err = text.ReadFrom(io.LimitReader(r.Body, most+1))
+	}
+	if r.ContentLength > most || int64(text.Len()) > most {
+		// Whoever still writes does not read why nobody listens.
+		_, _ = io.CopyN(io.Discard, r.Body, maxDrain)
+		return nil, &api.Error{Code: api.TooLarge, Message: fmt.Sprintf("the body may have %d bytes", most)}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, &api.Error{Code: api.Timeout, Message: "the body took too long to arrive"}
