@@ -448,12 +448,15 @@ func (d *daemon) newest(is func(r *approval.Record) bool) approval.Record {
 }
 
 // pending asks a question that a person has to answer, and returns its record
-// when it waits.
+// when the gate waits.
 func (d *daemon) pending(q api.Question) (approval.Record, <-chan result) {
 	d.Helper()
 	before := d.newest(func(*approval.Record) bool { return true })
+	waiting := d.gate.Stats().Waiting
 	answer := d.asks(d.Context(), d.Client, q)
-	return d.newest(func(r *approval.Record) bool { return r.ID != before.ID && r.State == approval.Pending }), answer
+	return d.newest(func(r *approval.Record) bool {
+		return r.ID != before.ID && r.State == approval.Pending && d.gate.Stats().Waiting > waiting
+	}), answer
 }
 
 // code is the code of an error of the API.
