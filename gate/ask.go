@@ -278,6 +278,7 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	g.mu.Unlock()
 	record, err := approval.New(approval.Draft{
 		Request: q.Request, Ruling: ruling, Instance: instance, Workspace: workspace.Dir,
+		Reviewers: standing.reviewers(&ruling),
 	}, g.now())
 	if err != nil {
 		return nil, Answer{}, err
@@ -585,7 +586,7 @@ func (g *Gate) reroute(w *wait) error {
 	}
 	decision := decide(w.question.Request, offers(w.question.Request), &ruling)
 	for r := w.now(); r.State == approval.Pending; r = w.now() {
-		next, err := g.ledger.Reroute(ctx, r.From(), ruling, nil)
+		next, err := g.ledger.Reroute(ctx, r.From(), ruling, standing.reviewers(&ruling))
 		if err == nil && decision != nil {
 			g.moved(next)
 			decision.Option = next.Options[approval.Choice(offers(w.question.Request), decision.Outcome)]

@@ -127,6 +127,10 @@ func Read(o Options) (*Setup, error) {
 		Protected: protected(home, s.Config),
 		Sealed:    sealed(home),
 	}
+	var err error
+	if s.Source.Others, err = others(s.Config, s.Config.Dir, home.Dir); err != nil {
+		return nil, err
+	}
 	if home.Server.HTTP != "" {
 		s.Source.SealedHosts = []string{home.Server.HTTP}
 	}

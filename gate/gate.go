@@ -92,14 +92,14 @@ var ErrStopped = errors.New("the gate is stopped")
 func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err error) {
 	g = &Gate{
 		ledger: p.Ledger, workspaces: p.Workspaces, feed: p.Feed, log: p.Log, now: p.Now,
-		sweeps:    make(chan chan struct{}),
-		behind:    make(chan struct{}, inFlight),
-		ruling:    make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
-		taking:    make(chan struct{}, 4*inFlight),
-		waits:     map[string]*wait{},
-		hosts:     map[string]*host{},
-		stopped:   make(chan struct{}),
-		self:      approval.NewID(),
+		sweeps:  make(chan chan struct{}),
+		behind:  make(chan struct{}, inFlight),
+		ruling:  make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
+		taking:  make(chan struct{}, 4*inFlight),
+		waits:   map[string]*wait{},
+		hosts:   map[string]*host{},
+		stopped: make(chan struct{}),
+		self:    approval.NewID(),
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)

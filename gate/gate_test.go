@@ -518,6 +518,38 @@ func profile(entries ...permission.Entry) permission.Profile {
 	return permission.Profile{FileSystem: permission.FileSystem{Entries: entries}}
 }
 
+func TestReviewersAreNamedAsTheyAreConfigured(t *testing.T) {
+	settings := func(model, key string) string {
+		return "permissions: {mode: model_review}\nreviewers:\n" +
+			"  default/reviewer: {kind: chain, members: [one/model]}\n" +
+			"  one/model: {kind: model, provider: openai, model: " + model + ", api_key_env: " + key + "}\n"
+	}
+	b := open(t, epoch(t, settings("small", "KEY"), noRm))
+	done := b.ask(t.Context(), command("make"))
+	first := b.pending()
+	if len(first.Reviewers) != 1 || first.Reviewers[0].Name != "default/reviewer" || len(first.Reviewers[0].Fingerprint) != 64 {
+		t.Fatalf("reviewers %+v", first.Reviewers)
+	}
+	again := func(settings string) string {
+		next := epoch(t, settings, noRm+"\n# another epoch\n")
+		b.workspace.Install(gate.Standing{Epoch: next})
+		r := b.until("rerouted", func(r approval.Record) bool { return r.Ruling.Epoch == next.ID })
+		return r.Reviewers[0].Fingerprint
+	}
+	if got := again(settings("small", "OTHER_KEY")); got != first.Reviewers[0].Fingerprint {
+		t.Error("where the key is kept is part of the fingerprint")
+	}
+	if got := again(settings("large", "KEY")); got == first.Reviewers[0].Fingerprint {
+		t.Error("another model of a member has the same fingerprint")
+	}
+	// No reviewer runs, so a person answers.
+	last := b.pending()
+	if _, err := b.Answer(t.Context(), reply(last, deny)); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+}
+
 func TestWhoMayAnswer(t *testing.T) {
 	b := open(t, epoch(t, manual+"principals: {owner: [\"user:sam\", \"user:eve\"], members: {\"user:kim\": member, \"user:lee\": observer}}\n", noRm))
 	config := b.workspace.Standing().Epoch.Config

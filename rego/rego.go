@@ -42,6 +42,9 @@ type Source struct {
 	// SealedHosts are the addresses, host:port, that no call may reach: those that
 	// the daemon listens on.
 	SealedHosts []string
+	// Others is what else decisions depend on that are made on these rules, as
+	// text: reviewers and plugins. It is part of the fingerprint, and of no rule.
+	Others string
 	// Tools, when not nil, stands in for the built-in tool tables. It exists for
 	// benchmarks of large catalogues.
 	Tools fs.FS
@@ -427,6 +430,9 @@ func fingerprint(b *builtinSet, src Source, layers []*contents) string {
 			fmt.Fprintf(h, "%s %s %d\n", f.name, strings.Join(f.mount, "/"), len(f.data))
 			h.Write(f.data)
 		}
+	}
+	if src.Others != "" {
+		fmt.Fprintf(h, "\nothers %d\n%s", len(src.Others), src.Others)
 	}
 	for _, name := range src.Sealed {
 		fmt.Fprintf(h, "\nsealed %q", shownIn(src.Layers, name))

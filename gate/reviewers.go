@@ -1,0 +1,94 @@
+package gate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/regent-policy/regent/config"
+	"github.com/regent-policy/regent/gate/approval"
+)
+
+// reviewers are the identities of those whom a ruling has asked, as they are
+// configured at this moment. A name that is not configured has no fingerprint.
+func (s *Standing) reviewers(r *approval.Ruling) []approval.ReviewerIdentity {
+	var out []approval.ReviewerIdentity
+	for _, name := range r.Reviewers {
+		one := approval.ReviewerIdentity{Name: name}
+		if s.Epoch != nil {
+			one.Fingerprint = fingerprint(s.Epoch.Config, name)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// others are the reviewers and plugins of a configuration as text, "" where there
+// are none: they are part of what an epoch is. What stands below the folders in
+// dirs is named relative to them, so that the text is the same on every machine.
+func others(c *config.Config, dirs ...string) (string, error) {
+	if len(c.Reviewers) == 0 && len(c.Plugins) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(struct {
+		Reviewers map[string]config.Reviewer
+		Plugins   map[string]config.Plugin
+	}{c.Reviewers, c.Plugins})
+	if err != nil {
+		return "", fmt.Errorf("encode reviewers and plugins: %w", err)
+	}
+	out := string(text)
+	for _, dir := range dirs {
+		below, err := json.Marshal(dir + string(filepath.Separator))
+		if err != nil {
+			return "", fmt.Errorf("encode reviewers and plugins: %w", err)
+		}
+		if dir != "" {
+			out = strings.ReplaceAll(out, strings.Trim(string(below), `"`), "")
+		}
+	}
+	return out, nil
+}
+
+// fingerprint is the SHA-256, in hexadecimal, of what makes a reviewer judge as it
+// does: its configuration, that of its plugin, and that of the members of a
+// chain. Where a key to it is kept has no part in it.
+func fingerprint(c *config.Config, name string) string {
+	type part struct {
+		Name     string
+		Reviewer config.Reviewer
+		Plugin   *config.Plugin `json:",omitempty"`
+	}
+	var parts []part
+	seen := map[string]bool{}
+	var add func(name string)
+	add = func(name string) {
+		r, ok := c.Reviewers[name]
+		if !ok || seen[name] {
+			return
+		}
+		seen[name] = true
+		r.APIKeyEnv, r.APIKeyFile = "", ""
+		p := part{Name: name, Reviewer: r}
+		if plugin, ok := c.Plugins[r.Plugin]; ok {
+			p.Plugin = &plugin
+		}
+		parts = append(parts, p)
+		for _, member := range r.Members {
+			add(member)
+		}
+	}
+	add(name)
+	if len(parts) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return "" // text, numbers and lists of them always have a JSON form
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
