@@ -54,6 +54,8 @@ type hearsay struct {
 	// outcome and by are those of a decision, "" where none was heard of.
 	outcome approval.Outcome
 	by      string
+	// told says that the one who asked had the answer.
+	told bool
 	// instance is that of a host which keeps what it is told.
 	instance string
 }
@@ -97,6 +99,7 @@ func (w *witness) hear(id string, h hearsay) {
 	if h.instance == "" {
 		h.instance = before.instance
 	}
+	h.told = h.told || before.told
 	w.records[id] = h
 }
 
@@ -105,6 +108,7 @@ func (w *witness) answer(a api.Answer) {
 	if a.State != approval.Decided && a.State != approval.Sent {
 		h.outcome = ""
 	}
+	h.told = h.outcome != ""
 	w.hear(a.ID, h)
 }
 
@@ -416,6 +420,9 @@ func (s *site) recovered(w *witness, agent *client.Client, left, over map[string
 	}
 	for id, r := range w.holds(person.Read) {
 		over[id] = r
+		if w.records[id].told && r.State != approval.Resolved && r.State != approval.Unknown {
+			s.t.Errorf("%s ended as %s, and the one who asked had the answer", id, r.State)
+		}
 	}
 	for id, before := range left {
 		after, err := person.Read(s.soon(), id)
