@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -26,8 +25,7 @@ import (
 )
 
 // agentVar makes the test binary an agent between two sockets: see forward.
-// roomVar bounds the size of each file that the process writes, in bytes; 0 is
-// no bound as yet.
+// roomVar bounds the size of each file that the process writes, in bytes.
 const (
 	agentVar = "REGENT_TEST_AGENT"
 	roomVar  = "REGENT_TEST_ROOM"
@@ -50,17 +48,14 @@ func init() {
 
 // bounded is a disk with so much room.
 func bounded(room string) error {
-	// Without this the first refused write would end the process.
-	signal.Ignore(syscall.SIGXFSZ)
-	bytes, err := strconv.ParseUint(room, 10, 63)
-	if err != nil || bytes == 0 {
-		return err
-	}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}
-	limit.Cur = bytes
+	var err error
+	if limit.Cur, err = strconv.ParseUint(room, 10, 63); err != nil {
+		return err
+	}
 	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)
 }
 
