@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -45,6 +46,85 @@ func TestKilledDaemonsLoseNothing(t *testing.T) {
 			killed(t, random, min(20, kills-begin))
 		})
 	}
+}
+
+// What waits for a daemon that was killed is closed by the next one, each as what
+// it was, and none of it lets anything run any more.
+func TestWhatAKilledDaemonLeaves(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.serve()
+	agent, person := s.agent(), s.person()
+	post := func() api.Answer {
+		t.Helper()
+		a, err := agent.Post(s.soon(), posts("deploy"))
+		if err != nil || a.Outcome != "" {
+			t.Fatalf("%q, %v", a.Outcome, err)
+		}
+		return a
+	}
+	allow := func(a api.Answer) {
+		t.Helper()
+		if _, err := person.Decide(s.soon(), a.ID, a.Revision, decision(approval.OutcomeAllow, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pending, decided, sent, withdrawn := post(), post(), post(), post()
+	allow(decided)
+	allow(sent)
+	if a, err := agent.Await(s.soon(), sent.ID, sent.Instance, time.Minute); err != nil || a.Outcome != approval.OutcomeAllow {
+		t.Fatalf("%q, %v; want allow", a.Outcome, err)
+	}
+	// The daemon notes that too, and may be first.
+	if _, err := agent.Mark(s.soon(), sent.ID, api.Mark{Instance: sent.Instance, Mark: api.MarkSent}); err != nil && !errors.Is(err, approval.ErrConflict) {
+		t.Fatal(err)
+	}
+	if _, err := agent.Withdraw(s.soon(), withdrawn.ID, api.Withdrawal{Instance: withdrawn.Instance}); err != nil {
+		t.Fatal(err)
+	}
+	s.write("config.yaml", "version: 1\npermissions: {request_timeout_seconds: 2}\npolicy: {evaluation_timeout_ms: 10000}\n")
+	late := post()
+	d.kill()
+	past, cancel := context.WithDeadline(t.Context(), late.Deadline)
+	defer cancel()
+	<-past.Done()
+
+	d = s.serve()
+	if want := "found 4 requests of an earlier daemon and closed them: 1 resolved, 1 expired, 2 lost"; !strings.Contains(d.words(), want) {
+		t.Errorf("the daemon says %s, want %s", d.words(), want)
+	}
+	for _, c := range []struct {
+		name  string
+		asked api.Answer
+		want  approval.State
+	}{
+		{"pending", pending, approval.Lost},
+		{"pending past its deadline", late, approval.Expired},
+		{"decided and not told", decided, approval.Lost},
+		{"told", sent, approval.Resolved},
+		{"withdrawn", withdrawn, approval.Cancelled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := person.Read(s.soon(), c.asked.ID)
+			if err != nil || r.State != c.want {
+				t.Fatalf("it is %s, %v; want %s", r.State, err, c.want)
+			}
+			if a, err := agent.Await(s.soon(), r.ID, r.Instance, 0); err != nil || a.Outcome == approval.OutcomeAllow || a.Outcome == "" {
+				t.Errorf("the host is told %q, %v", a.Outcome, err)
+			}
+			if p, err := agent.Fence(s.soon(), r.ID, api.Fence{Run: r.Run, Instance: r.Instance, Digest: r.Digest}); !errors.Is(err, approval.ErrConflict) {
+				t.Errorf("fence: %s, %v; want ErrConflict", p.State, err)
+			}
+			if _, err := person.Decide(s.soon(), r.ID, r.Revision, decision(approval.OutcomeAllow, "")); !errors.Is(err, approval.ErrConflict) {
+				t.Errorf("decide: %v, want ErrConflict", err)
+			}
+			if after, err := person.Read(s.soon(), r.ID); err != nil || after.State != c.want {
+				t.Errorf("it is %s now, %v", after.State, err)
+			}
+		})
+	}
+	d.stop()
+	s.verifies()
 }
 
 // hearsay is the most that anybody has heard of a record.
