@@ -35,9 +35,9 @@ type Principal struct {
 	Role Role   `json:"role"`
 	// Proven says that fresh proof of who speaks came along: see
 	// principals.step_up.
-	Proven bool `json:"proven,omitempty"`
+	Proven bool `json:"proven,omitempty,omitzero"`
 	// Enrolled says that there is something to prove it by.
-	Enrolled bool `json:"enrolled,omitempty"`
+	Enrolled bool `json:"enrolled,omitempty,omitzero"`
 }
 
 // ErrForbidden means that this principal may not do this. Somebody else may.

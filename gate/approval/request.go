@@ -63,9 +63,9 @@ type Request struct {
 	// on top of a command.
 	Permissions *permission.Profile `json:"permissions,omitempty"`
 	// Escalated is true when the command asks to run outside the sandbox.
-	Escalated bool `json:"escalated,omitempty"`
+	Escalated bool `json:"escalated,omitempty,omitzero"`
 	// HumanOnly is true when only a person may answer, whatever policy says.
-	HumanOnly bool `json:"human_only,omitempty"`
+	HumanOnly bool `json:"human_only,omitempty,omitzero"`
 	// HostAllows is the host's own access list: false is final.
 	HostAllows *bool `json:"host_allows,omitempty"`
 	// Reason is what the agent says it needs this for. It is never trusted.
@@ -126,7 +126,7 @@ type Change struct {
 // Network is one destination. Protocol is http, https, socks5_tcp or socks5_udp.
 type Network struct {
 	Host     string `json:"host"`
-	Port     int    `json:"port,omitempty"`
+	Port     int    `json:"port,omitempty,omitzero"`
 	Protocol string `json:"protocol,omitempty"`
 }
 

@@ -94,7 +94,7 @@ type Failure struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`
+	Line    int    `json:"line,omitempty,omitzero"`
 	// Rule is the rule that failed, when it is known.
 	Rule string `json:"rule,omitempty"`
 }

@@ -60,7 +60,7 @@ func (f FileSystem) MarshalJSON() ([]byte, error) {
 		Read             []string `json:"read,omitempty"`
 		Write            []string `json:"write,omitempty"`
 		Deny             []string `json:"deny,omitempty"`
-		GlobScanMaxDepth int      `json:"glob_scan_max_depth,omitempty"`
+		GlobScanMaxDepth int      `json:"glob_scan_max_depth,omitempty,omitzero"`
 	}{Entries: s.Entries, GlobScanMaxDepth: s.GlobScanMaxDepth}
 	if s.GlobScanMaxDepth < 0 {
 		return nil, fmt.Errorf("%w: glob_scan_max_depth %d is negative", ErrInvalid, s.GlobScanMaxDepth)

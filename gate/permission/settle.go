@@ -59,7 +59,7 @@ type Response struct {
 	// Scope is Turn if it is empty.
 	Scope Scope `json:"scope,omitempty"`
 	// StrictAutoReview asks for a review of every later call of the turn.
-	StrictAutoReview bool `json:"strict_auto_review,omitempty"`
+	StrictAutoReview bool `json:"strict_auto_review,omitempty,omitzero"`
 }
 
 // Settlement is what an answer amounts to. This, and not the answer, is what may
@@ -67,10 +67,10 @@ type Response struct {
 type Settlement struct {
 	Permissions      Profile `json:"permissions"`
 	Scope            Scope   `json:"scope"`
-	StrictAutoReview bool    `json:"strict_auto_review,omitempty"`
+	StrictAutoReview bool    `json:"strict_auto_review,omitempty,omitzero"`
 	// OverGrant is true if the answer allows what was not requested, whether or
 	// not the ceiling would have stopped it too.
-	OverGrant bool      `json:"over_grant,omitempty"`
+	OverGrant bool      `json:"over_grant,omitempty,omitzero"`
 	Dropped   []Dropped `json:"dropped,omitempty"`
 }
 
