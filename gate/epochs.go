@@ -490,6 +490,8 @@ func (e *Epochs) put(ctx context.Context, l *loaded, before *Standing, next Stan
 		if stored, err := e.confirmed.of(l.Dir); err != nil || stored != next.Epoch.ID {
 			next.Unconfirmed, next.Loosened = true, before.Loosened
 		}
+	case before.Held != nil && before.Fault == nil && sameEpoch(before.Held, next.Epoch):
+		return // it waits already
 	case sameEpoch(before.Epoch, next.Epoch):
 		if before.Fault == nil && before.Held == nil {
 			return // a file was touched
@@ -504,7 +506,11 @@ func (e *Epochs) put(ctx context.Context, l *loaded, before *Standing, next Stan
 			break // the owner has just said so
 		}
 		if before.Epoch.Config.Policy.ConfirmLoosening {
-			if rulesChanged(ctx, before.Epoch, next.Epoch) {
+			changed := rulesChanged(ctx, before.Epoch, next.Epoch)
+			if ctx.Err() != nil {
+				return
+			}
+			if changed {
 				next.Loosened = append(next.Loosened, "the rules changed; what they let pass may be more than before")
 			}
 			if len(next.Loosened) > 0 {
