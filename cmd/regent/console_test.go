@@ -63,7 +63,8 @@ func newConsole(t testing.TB) *console {
 	if err := os.Mkdir(filepath.Join(root, "app"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := &console{t: t, root: root, env: append(os.Environ(), "HOME="+home, "REGENT_HOME=", "ID=")}
+	race, options := raceOptions()
+	c := &console{t: t, root: root, env: append(os.Environ(), "HOME="+home, "REGENT_HOME=", "ID=", race+"="+options)}
 	t.Cleanup(c.stopDaemon)
 	return c
 }

@@ -37,6 +37,8 @@ type app struct {
 	flush    func() error
 	getenv   func(string) string
 	getwd    func() (string, error)
+	// prompter is where a person is asked; nil until one is.
+	prompter *prompter
 
 	global globalOptions
 }

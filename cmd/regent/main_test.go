@@ -76,6 +76,7 @@ func TestScripts(t *testing.T) {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("HOME", home)
 			env.Setenv("REGENT_HOME", "")
+			env.Setenv(raceOptions())
 			port, err := freePort()
 			if err != nil {
 				return err
@@ -85,6 +86,10 @@ func TestScripts(t *testing.T) {
 		},
 	})
 }
+
+// raceOptions is a variable for processes of a test. With the race detector each
+// would wait for a second before it ends, in case a race is still to be seen.
+func raceOptions() (name, value string) { return "GORACE", "atexit_sleep_ms=0" }
 
 // freePort is a port of loopback on which nobody listens.
 func freePort() (string, error) {

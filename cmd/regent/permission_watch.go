@@ -118,12 +118,12 @@ func listen(ctx context.Context, c *client.Client, to chan<- heard) {
 		}
 	}
 	wait := firstRetry
-	for first := true; ; first = false {
+	for {
 		linked, err := follow(ctx, c, say)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case first && !linked, refused(err):
+		case refused(err):
 			say(heard{fatal: err})
 			return
 		case linked:
@@ -321,7 +321,7 @@ func (a *app) watchScreen(ctx context.Context, c *client.Client, in, out *os.Fil
 		screen: s, client: c, prover: status.Principal.Prover,
 		told: make(chan heard, toldAtOnce), results: make(chan result), input: make(chan []byte), signals: signals,
 	}
-	v.model.who = status.Principal.ID
+	v.model.who, v.model.trouble = status.Principal.ID, "reaching the daemon"
 	go listen(ctx, c, v.told)
 	go readInput(ctx, in, v.input)
 	return v.run(ctx)

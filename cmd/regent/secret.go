@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -43,42 +44,74 @@ func (a *app) readSecret(file string) (string, error) {
 	return string(data), nil
 }
 
-// askSecret has a person type something that is not shown. It asks on the
-// terminal of the process, wherever the standard streams lead. ctx ends it, and
-// the terminal shows again what is typed then.
-func (a *app) askSecret(ctx context.Context, prompt string) (string, error) {
+// prompter has a person type on the terminal of the process, wherever the
+// standard streams lead. A read from a terminal cannot be ended, so there is one
+// reader for all that is asked, and it is left behind when the process ends.
+type prompter struct {
+	tty   *os.File
+	keys  keyReader
+	input chan []byte
+	// ahead are keys that were pressed before they were asked for.
+	ahead []key
+}
+
+// prompter is opened when it is first needed.
+func (a *app) openPrompter() (*prompter, error) {
+	if a.prompter != nil {
+		return a.prompter, nil
+	}
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
-		return "", errNoTerminal
+		return nil, errNoTerminal
 	}
-	defer tty.Close() // nothing was written that could be lost
-	fd := int(tty.Fd())
-	before, err := term.GetState(fd)
+	a.prompter = &prompter{tty: tty, input: make(chan []byte)}
+	go readInput(context.Background(), tty, a.prompter.input)
+	return a.prompter, nil
+}
+
+// secret asks for something that is not shown as it is typed. ctx and Ctrl-C end
+// it, and the terminal is as it was then.
+func (p *prompter) secret(ctx context.Context, prompt string) (text string, err error) {
+	// Nothing is shown from before the prompt is there, so that nobody types into
+	// a terminal that still shows it.
+	before, err := term.MakeRaw(int(p.tty.Fd()))
 	if err != nil {
 		return "", errNoTerminal
 	}
-	fmt.Fprint(tty, printable(prompt)+": ")
-	type typed struct {
-		text []byte
-		err  error
-	}
-	done := make(chan typed, 1)
-	go func() {
-		text, err := term.ReadPassword(fd)
-		done <- typed{text, err}
+	defer func() {
+		_, writeErr := io.WriteString(p.tty, "\r\n")
+		err = errors.Join(err, writeErr, term.Restore(int(p.tty.Fd()), before))
 	}()
-	select {
-	case t := <-done:
-		fmt.Fprintln(tty)
-		if t.err != nil {
-			return "", fmt.Errorf("read from the terminal: %w", t.err)
+	if _, err := io.WriteString(p.tty, printable(prompt)+": "); err != nil {
+		return "", err
+	}
+	for {
+		for len(p.ahead) > 0 {
+			k := p.ahead[0]
+			p.ahead = p.ahead[1:]
+			switch k.name {
+			case keyEnter:
+				return text, nil
+			case keyInterrupt:
+				return "", errors.New("interrupted; nothing was done")
+			case keyBackspace:
+				_, n := utf8.DecodeLastRuneInString(text)
+				text = text[:len(text)-n]
+			case keyRune:
+				if len(text) < maxSecret {
+					text += string(k.char)
+				}
+			}
 		}
-		return string(t.text), nil
-	case <-ctx.Done():
-		// The reader is left behind; the process is about to end.
-		_ = term.Restore(fd, before)
-		fmt.Fprintln(tty)
-		return "", context.Cause(ctx)
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case data, ok := <-p.input:
+			if !ok {
+				return "", errors.New("the terminal is gone")
+			}
+			p.ahead = p.keys.read(data)
+		}
 	}
 }
 
@@ -88,7 +121,11 @@ func (a *app) secret(ctx context.Context, file, prompt, flag string) (string, er
 	if file != "" {
 		return a.readSecret(file)
 	}
-	text, err := a.askSecret(ctx, prompt)
+	text := ""
+	p, err := a.openPrompter()
+	if err == nil {
+		text, err = p.secret(ctx, prompt)
+	}
 	if errors.Is(err, errNoTerminal) {
 		return "", usagef("%s is needed, and %w; give it with %s FILE, - for standard input", prompt, err, flag)
 	}

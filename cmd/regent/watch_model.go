@@ -479,7 +479,7 @@ func (m *watchModel) measure() {
 }
 
 func (m *watchModel) details() []row {
-	if m.lines == 0 {
+	if m.lines == 0 && m.trouble == "" {
 		return []row{{}, {text: "  nothing waits for an answer"}}
 	}
 	return m.body[m.first:min(m.first+m.page, m.lines)]

@@ -243,14 +243,22 @@ func TestAPassphraseIsTypedUnseen(t *testing.T) {
 	sh := newConsole(t)
 	o := runOnTerminal(sh, nil, "regent", "step-up", "set")
 	o.see("New passphrase for local: ")
+	o.send("correct horse battery\rcorrect horse batteri\r")
+	o.see("The same once more: ")
+	o.see("the two are not the same; nothing was set")
+	o.ends(exitUsage)
+	o = runOnTerminal(sh, nil, "regent", "step-up", "set")
+	o.see("New passphrase for local: ")
 	o.send("correct horse battery\r")
 	o.see("The same once more: ")
 	o.send("correct horse battery\r")
 	o.see("local proves itself with a passphrase")
 	o.ends(exitDone)
-	if strings.Contains(o.text, "horse") {
+	o.mu.Lock()
+	if strings.Contains(o.all, "horse") {
 		t.Error("the passphrase was shown")
 	}
+	o.mu.Unlock()
 
 	o = runOnTerminal(sh, nil, "regent", "step-up", "remove")
 	o.see("Passphrase of local: ")
@@ -261,7 +269,13 @@ func TestAPassphraseIsTypedUnseen(t *testing.T) {
 	}
 	o = runOnTerminal(sh, nil, "regent", "step-up", "remove")
 	o.see("Passphrase of local: ")
-	o.send("correct horse battery\r")
+	o.send("correct hors\x1b[A\x01e batteryy\x7f\r")
 	o.see("local has no proof")
 	o.ends(exitDone)
+	o = runOnTerminal(sh, nil, "regent", "step-up", "set")
+	o.see("New passphrase for local: ")
+	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	o.ends(exitFailed)
 }
