@@ -450,6 +450,10 @@ func TestFlagErrors(t *testing.T) {
 		{"a flag without its value", []string{"check", "--input"}, "flag needs an argument: --input"},
 		{"a required flag", []string{"profile", "covers", "--granted", "{}"}, `required flag(s) "requested" not set`},
 		{"a wrong help topic", []string{"help", "chek"}, `unknown command "chek" (did you mean check?)`},
+		{"a flag that goes with another", []string{"ask", "--await", "x"}, "[await instance]"},
+		{"a proof as an argument", []string{"step-up", "set", "secret"}, "never an argument"},
+		{"a flag that goes with another", []string{"ask", "--await", "x"}, "[await instance]"},
+		{"a proof as an argument", []string{"step-up", "set", "secret"}, "never an argument"},
 		{"a shell without completion", []string{"completion", "tcsh"}, `unknown command "tcsh"`},
 	}
 	for _, tt := range tests {
@@ -463,7 +467,7 @@ func TestFlagErrors(t *testing.T) {
 }
 
 func TestGroupWithoutCommandIsNoSuccess(t *testing.T) {
-	for _, args := range [][]string{{}, {"policy"}, {"profile"}, {"completion"}} {
+	for _, args := range [][]string{{}, {"policy"}, {"profile"}, {"permission"}, {"ledger"}, {"token"}, {"step-up"}, {"completion"}} {
 		code, stdout, stderr := regent(t, "", args...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "Commands:") {
 			t.Errorf("regent %v: exit code %d, stdout %q, want 2 and help on stderr", args, code, stdout)
@@ -490,8 +494,14 @@ func TestCompletion(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"commands", []string{""}, []string{"check", "classify", "explain", "init", "policy", "profile", "test", "version"}},
-		{"subcommands", []string{"policy", ""}, []string{"lint", "list", "schema"}},
+		{"commands", []string{""}, []string{
+			"ask", "check", "classify", "explain", "init", "ledger", "permission", "policy", "profile", "serve", "status", "step-up", "test", "token", "trust", "untrust", "version",
+		}},
+		{"subcommands", []string{"policy", ""}, []string{"confirm", "lint", "list", "schema"}},
+		{"what is done with requests", []string{"permission", ""}, []string{"cancel", "decide", "info", "list", "reconcile", "watch"}},
+		{"states", []string{"permission", "list", "--state", ""}, []string{"pending", "unknown"}},
+		{"the usual answers", []string{"permission", "decide", "x", "--decision", ""}, []string{`"allow"`, `"deny"`}},
+		{"forms of the log", []string{"serve", "--log-format", ""}, []string{"json", "text"}},
 		{"help topics", []string{"help", "profile", ""}, []string{"covers", "intersect", "merge"}},
 		{"words of a flag", []string{"check", "--output", ""}, []string{"json", "text"}},
 		{"shells", []string{"classify", "--shell", ""}, []string{"bash", "sh", "zsh"}},

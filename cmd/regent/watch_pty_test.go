@@ -3,8 +3,14 @@
 package main
 
 import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base32"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -278,4 +284,41 @@ func TestAPassphraseIsTypedUnseen(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.ends(exitFailed)
+}
+
+func TestAnAuthenticatorIsSetUpWithItsOwnCode(t *testing.T) {
+	sh := newConsole(t)
+	o := runOnTerminal(sh, nil, "regent", "step-up", "set", "--totp", "--principal", "user:sam")
+	o.see("as the secret ")
+	o.mu.Lock()
+	all := o.all
+	o.mu.Unlock()
+	link, err := url.Parse(strings.TrimSpace(all[strings.Index(all, "otpauth://"):strings.Index(all, "\n")]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.see("Code that the authenticator shows: ")
+	o.send(totpCode(t, link.Query().Get("secret"), time.Now()) + "\r")
+	o.see("user:sam proves itself with an authenticator")
+	o.ends(exitDone)
+	out, code := sh.run("regent step-up status --principal user:sam", false)
+	if code != exitDone || out != "user:sam proves itself with an authenticator\n" {
+		t.Errorf("exit code %d, %q", code, out)
+	}
+}
+
+// totpCode is what an authenticator shows, see RFC 6238.
+func totpCode(t testing.TB, secret string, at time.Time) string {
+	t.Helper()
+	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
+	if err != nil || len(key) == 0 {
+		t.Fatalf("secret %q: %v", secret, err)
+	}
+	mac := hmac.New(sha1.New, key)
+	if err := binary.Write(mac, binary.BigEndian, at.Unix()/30); err != nil {
+		t.Fatal(err)
+	}
+	sum := mac.Sum(nil)
+	at4 := sum[len(sum)-1] & 0xf
+	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[at4:at4+4])&0x7fffffff%1e6)
 }
