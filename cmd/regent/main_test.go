@@ -452,8 +452,6 @@ func TestFlagErrors(t *testing.T) {
 		{"a wrong help topic", []string{"help", "chek"}, `unknown command "chek" (did you mean check?)`},
 		{"a flag that goes with another", []string{"ask", "--await", "x"}, "[await instance]"},
 		{"a proof as an argument", []string{"step-up", "set", "secret"}, "never an argument"},
-		{"a flag that goes with another", []string{"ask", "--await", "x"}, "[await instance]"},
-		{"a proof as an argument", []string{"step-up", "set", "secret"}, "never an argument"},
 		{"a shell without completion", []string{"completion", "tcsh"}, `unknown command "tcsh"`},
 	}
 	for _, tt := range tests {
