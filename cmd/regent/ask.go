@@ -120,16 +120,16 @@ func (a *app) ask(cmd *cobra.Command, o *askOptions) error {
 
 // askAndTell asks, and says so when somebody has to answer first.
 func (a *app) askAndTell(cmd *cobra.Command, c *client.Client, q api.Question) (answer api.Answer, err error) {
-	answered := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(answered)
+		defer close(done)
 		answer, err = c.Ask(cmd.Context(), q)
 	}()
 	waiting := time.NewTimer(tellTime)
 	defer waiting.Stop()
 	for {
 		select {
-		case <-answered:
+		case <-done:
 			return answer, err
 		case <-waiting.C:
 			a.say(cmd.CommandPath(), "waiting for somebody to answer; regent permission watch shows what waits")
