@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -338,6 +339,32 @@ func TestBodiesThatWaitAreBounded(t *testing.T) {
 		if _, err := d.Check(t.Context(), question("ls")); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestWhoeverIsGoneIsNotAnswered(t *testing.T) {
+	d := start(t, setup{})
+	token, _, err := d.tokens.Create("user:olga", "", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, path := range []string{"/v1/check", "/v1/requests"} {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(strings.Replace(small, `"ls"`, `"make x"`, 1)))
+		r.Host = d.tcp
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		func() {
+			defer func() {
+				// To return would be a 200 without a word.
+				if v := recover(); v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+					t.Errorf("%s ends with %v and %d, want that the connection is cut off", path, v, w.Code)
+				}
+			}()
+			d.server.Handler().ServeHTTP(w, r)
+		}()
 	}
 }
 

@@ -88,6 +88,13 @@ func TestWhatIsAtThePathOfTheSocket(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, server.ErrPath},
+		"a socket of which it cannot be told whether somebody is there": {func(t *testing.T, path string) {
+			l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+		}, server.ErrRunning},
 		"somebody else listens": {func(t *testing.T, path string) {
 			l, err := net.Listen("unix", path)
 			if err != nil {

@@ -124,6 +124,8 @@ func play(steps []string, socket string) error {
 			_, err = c.Health(ctx)
 		case "openapi":
 			_, err = c.OpenAPI(ctx)
+		case "status-as":
+			_, err = c.As("user:olga").Status(ctx)
 		case "status":
 			var s api.Status
 			if s, err = c.Status(ctx); err == nil {
