@@ -164,9 +164,12 @@ func (a *app) printAnswer(q question, answer *api.Answer) error {
 	}
 	b := &block{}
 	b.b.WriteString(strings.ToUpper(string(answer.Outcome)) + "  " + printable(what) + "\n")
-	if answer.Reason != "" {
+	switch {
+	case answer.Reason != "":
 		b.lines("why", []string{answer.Reason})
-	} else {
+	case answer.Ruling.Route == approval.RouteAsk || answer.Ruling.Route == approval.RouteReview:
+		b.lines("was asked", answer.Ruling.Reasons) // and is no reason for the answer
+	default:
 		b.lines("why", answer.Ruling.Reasons)
 	}
 	if len(answer.Option) > 0 {

@@ -72,10 +72,7 @@ func newConsole(t testing.TB) *console {
 // serve runs the daemon of the console's home until the test ends.
 func (c *console) serve() {
 	c.t.Helper()
-	if _, code := c.run("regent serve > serve.log 2>&1 & eventually ^regent regent status", false); code != exitDone {
-		log, err := os.ReadFile(filepath.Join(c.root, "app", "serve.log"))
-		c.t.Fatalf("the daemon does not run: %s %v", log, err)
-	}
+	c.typed("regent serve > serve.log 2>&1 &", false)
 }
 
 // stopDaemon ends a daemon that was started, and returns when it is gone.
@@ -107,10 +104,8 @@ func (c *console) stopDaemon() {
 // ask has a request wait, and sets ID to its id.
 func (c *console) ask(file string) {
 	c.t.Helper()
-	_, code := c.run("regent ask --input "+file+" > ask.log 2>&1 & eventually pending regent permission list --state pending > list.txt; ID=$(tail -n 1 list.txt | cut -d ' ' -f 1)", false)
-	if code != exitDone {
-		c.t.Fatal("nothing waits")
-	}
+	c.typed("regent ask --input "+file+" > ask.log 2>&1 &", false)
+	c.run("ID=$(regent permission list --state pending | tail -n 1 | cut -d ' ' -f 1)", false)
 }
 
 func (c *console) write(name, text string) {
@@ -122,6 +117,28 @@ func (c *console) write(name, text string) {
 	if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// typed runs what somebody types, and waits until what was put into the
+// background is there: a daemon that answers, a request that waits. Its output
+// has to go to a file.
+func (c *console) typed(command string, all bool) (output string, code int) {
+	c.t.Helper()
+	output, code = c.run(command, all)
+	if strings.HasSuffix(strings.TrimSpace(command), "&") {
+		for what, there := range map[string]string{
+			"regent serve": "eventually ^regent regent status",
+			"regent ask":   "eventually pending regent permission list --state pending",
+		} {
+			if !strings.Contains(command, what) {
+				continue
+			}
+			if out, failed := c.run(there, true); failed != exitDone {
+				c.t.Errorf("%s: %s", command, out)
+			}
+		}
+	}
+	return output, code
 }
 
 // run runs a command and returns what it printed, on stdout alone or all. The
@@ -271,7 +288,7 @@ func showsRealOutput(t *testing.T, page string) {
 		var b strings.Builder
 		for _, e := range session(body) {
 			ran++
-			got, _ := sh.run(e.command, true)
+			got, _ := sh.typed(e.command, true)
 			if !matches(e.output, got) {
 				if !*update {
 					t.Errorf("%s printed (-written +got); -update writes it:\n%s", e.command, cmp.Diff(e.output, got))
