@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -362,44 +363,107 @@ var (
 		`|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`)
 )
 
+// maskers are put to a text one after the other.
+var maskers = []masker{
+	{[][]string{{"://"}}, maskWholeURL},
+	{[][]string{{"-"}}, redactFlags},
+	{[][]string{{"private key-----"}}, func(s string) string {
+		return privateKey.ReplaceAllString(s, "-----BEGIN ${1}PRIVATE KEY-----"+mask)
+	}},
+	{[][]string{{"authorization"}}, func(s string) string {
+		return authorization.ReplaceAllStringFunc(s, func(m string) string {
+			p := authorization.FindStringSubmatch(m)
+			if p == nil || substitutes(p[2]) {
+				return m
+			}
+			return p[1] + mask
+		})
+	}},
+	{[][]string{{"bearer"}}, func(s string) string { return bearer.ReplaceAllString(s, "${1}"+mask) }},
+	{[][]string{{"cookie:"}}, func(s string) string {
+		return cookieHeader.ReplaceAllStringFunc(s, func(m string) string { return cookiePair.ReplaceAllString(m, "="+mask) })
+	}},
+	{[][]string{{"://"}, {"@"}}, func(s string) string {
+		return urlUser.ReplaceAllStringFunc(s, func(m string) string {
+			p := urlUser.FindStringSubmatch(m)
+			if p == nil || substitutes(p[2]) {
+				return m
+			}
+			return p[1] + mask + "@"
+		})
+	}},
+	{[][]string{{":", "="}, {"pass", "pwd", "secret", "token", "key", "credential", "cookie", "jwt", "signature", "otp"}}, func(s string) string {
+		return named.ReplaceAllStringFunc(s, func(m string) string {
+			p := named.FindStringSubmatch(m)
+			if p == nil || !secretName(p[1]) || strings.HasPrefix(p[3], mask) {
+				return m
+			}
+			return p[1] + p[2] + maskWord(p[3])
+		})
+	}},
+	{[][]string{{
+		"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glrt-", "gldt-", "glcbt-", "glptt-", "xox", "xapp-",
+		"sk-", "sk_", "rk_", "whsec_", "akia", "asia", "aiza", "ya29.", "gocspx-", "npm_", "pypi-", "hf_", "dckr_pat_",
+		"hvs.", "hvb.", "hvr.", "_v1_", "shp", "sg.", "lin_api_", "age-secret-key-1", "eyj",
+	}}, func(s string) string { return shapes.ReplaceAllString(s, mask) }},
+}
+
+// masker masks one kind of secret. A text can hold one only if, in lower case, it
+// has a word of each group: most texts have none, and expressions are dear.
+type masker struct {
+	needs [][]string
+	mask  func(string) string
+}
+
+// wanted tells whether a text may hold what the masker masks. lower is the text
+// in lower case; "" if letters beyond ASCII may stand for others in expressions
+// that do not tell cases apart.
+func (m masker) wanted(lower string) bool {
+	if lower == "" {
+		return true
+	}
+	for _, group := range m.needs {
+		if !slices.ContainsFunc(group, func(word string) bool { return strings.Contains(lower, word) }) {
+			return false
+		}
+	}
+	return true
+}
+
 // RedactText masks secrets in a text, which may be a command line, with the same
 // limits as [Redact]. Masking twice is masking once.
 func RedactText(s string) string {
-	if s == "" {
+	lower := lowerASCII(s)
+	for _, m := range maskers {
+		// A mask takes away and adds nothing that another masker needs.
+		if m.wanted(lower) {
+			s = m.mask(s)
+		}
+	}
+	return s
+}
+
+// lowerASCII is s in lower case, or "" if it is not ASCII alone.
+func lowerASCII(s string) string {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return ""
+		}
+	}
+	return strings.ToLower(s)
+}
+
+// maskWholeURL masks the user part of a text that is one URL. That is no command,
+// so the user part may hold any character.
+func maskWholeURL(s string) string {
+	u, err := url.Parse(strings.TrimSpace(s))
+	if err != nil || u.User == nil || u.Host == "" || strings.ContainsAny(s, " \t\n") {
 		return s
 	}
-	// A whole URL is no command, so its user part may hold any character.
-	if u, err := url.Parse(strings.TrimSpace(s)); err == nil && u.User != nil && u.Host != "" && !strings.ContainsAny(s, " \t\n") {
-		if at, start := strings.LastIndexByte(s[:len(s)-len(afterAuthority(s))], '@'), strings.Index(s, "://"); start >= 0 && at > start {
-			s = s[:start+3] + mask + s[at:]
-		}
+	if at, start := strings.LastIndexByte(s[:len(s)-len(afterAuthority(s))], '@'), strings.Index(s, "://"); start >= 0 && at > start {
+		return s[:start+3] + mask + s[at:]
 	}
-	s = redactFlags(s)
-	s = privateKey.ReplaceAllString(s, "-----BEGIN ${1}PRIVATE KEY-----"+mask)
-	s = authorization.ReplaceAllStringFunc(s, func(m string) string {
-		p := authorization.FindStringSubmatch(m)
-		if p == nil || substitutes(p[2]) {
-			return m
-		}
-		return p[1] + mask
-	})
-	s = bearer.ReplaceAllString(s, "${1}"+mask)
-	s = cookieHeader.ReplaceAllStringFunc(s, func(m string) string { return cookiePair.ReplaceAllString(m, "="+mask) })
-	s = urlUser.ReplaceAllStringFunc(s, func(m string) string {
-		p := urlUser.FindStringSubmatch(m)
-		if p == nil || substitutes(p[2]) {
-			return m
-		}
-		return p[1] + mask + "@"
-	})
-	s = named.ReplaceAllStringFunc(s, func(m string) string {
-		p := named.FindStringSubmatch(m)
-		if p == nil || !secretName(p[1]) || strings.HasPrefix(p[3], mask) {
-			return m
-		}
-		return p[1] + p[2] + maskWord(p[3])
-	})
-	return shapes.ReplaceAllString(s, mask)
+	return s
 }
 
 // afterAuthority is what follows user, host and port in a URL.

@@ -71,7 +71,42 @@ func TestRedactText(t *testing.T) {
 			if again := approval.RedactText(got); again != got {
 				t.Errorf("masked twice: %q, once: %q", again, got)
 			}
+			if whole := approval.RedactTextWhole(tt.text); whole != got {
+				t.Errorf("with every expression %q, with those that are wanted %q", whole, got)
+			}
 		})
+	}
+}
+
+// One token of each shape is found though most expressions are passed over.
+func TestEveryShapeIsLookedFor(t *testing.T) {
+	long := strings.Repeat("a1B2c3D4e5", 7)
+	upper := strings.ToUpper(long)
+	hex := strings.Repeat("a1b2c3d4", 8)
+	for _, token := range []string{
+		"ghp_" + long, "gho_" + long, "ghu_" + long, "ghs_" + long, "ghr_" + long, "github_pat_" + long,
+		"glpat-" + long, "glrt-" + long, "gldt-" + long, "glcbt-" + long, "glptt-" + long,
+		"xoxa-" + long, "xoxb-" + long, "xoxe-" + long, "xoxo-" + long, "xoxp-" + long, "xoxr-" + long, "xoxs-" + long, "xapp-" + long,
+		"sk-" + long, "sk_live_" + long, "rk_test_" + long, "whsec_" + long,
+		"AKIA" + upper, "ASIA" + upper, "AIza" + long[:35], "ya29." + long, "GOCSPX-" + long, "npm_" + long, "pypi-" + long, "hf_" + long,
+		"dckr_pat_" + long, "hvs." + long, "hvb." + long, "hvr." + long, "doo_v1_" + hex, "dop_v1_" + hex, "dor_v1_" + hex,
+		"shpat_" + hex[:32], "shpca_" + hex[:32], "shppa_" + hex[:32], "shpss_" + hex[:32], "SG." + long + "." + long,
+		"lin_api_" + long, "AGE-SECRET-KEY-1" + upper, "eyJ" + long + ".eyJ" + long + "." + long,
+	} {
+		text := "run " + token + " now"
+		got, whole := approval.RedactText(text), approval.RedactTextWhole(text)
+		if got != whole || strings.Contains(got, token) {
+			t.Errorf("%s: %q, with every expression %q", token, got, whole)
+		}
+	}
+}
+
+func BenchmarkRedactText(b *testing.B) {
+	const text = "cd /workspace/app && git fetch --all --prune && for f in $(git diff --name-only HEAD~1 | grep -E '\\.go$'); do gofmt -l \"$f\" >> /tmp/out.txt; done && make -j4 test"
+	for b.Loop() {
+		if approval.RedactText(text) != text {
+			b.Fatal("masked")
+		}
 	}
 }
 
@@ -177,6 +212,9 @@ func FuzzRedact(f *testing.F) {
 		}
 		if again := approval.RedactText(masked.Command.Text); again != masked.Command.Text {
 			t.Errorf("masked twice: %q, once: %q", again, masked.Command.Text)
+		}
+		if whole := approval.RedactTextWhole(text); whole != masked.Command.Text {
+			t.Errorf("with every expression %q, with those that are wanted %q", whole, masked.Command.Text)
 		}
 		if string(before.Arguments) != arguments || r.Command.Text != text {
 			t.Error("the request changed")
