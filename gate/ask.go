@@ -95,6 +95,15 @@ func (w *wait) set(r approval.Record) (over bool) {
 	return true
 }
 
+// inserted takes the record as the ledger has it, unless it has moved on by now.
+func (w *wait) inserted(r approval.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.record.Revision == r.Revision {
+		w.record = r
+	}
+}
+
 // ruledBy is the standing that the record was ruled by; with one it is that from
 // here on.
 func (w *wait) ruledBy(next *Standing) *Standing {
@@ -133,6 +142,15 @@ func (g *Gate) move(w *wait, r approval.Record) {
 		delete(g.waits, r.ID)
 		g.mu.Unlock()
 	}
+}
+
+// drop forgets a request that did not get into the ledger.
+func (g *Gate) drop(w *wait) {
+	g.mu.Lock()
+	delete(g.waits, w.now().ID)
+	g.mu.Unlock()
+	w.end()
+	g.stats.waiting.Add(-1)
 }
 
 // Check says what would become of a question now. Nothing is recorded and
@@ -304,13 +322,10 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 		answer.done = named(q.Request) == ""
 		return nil, answer, nil
 	}
-	if record, err = g.ledger.Insert(ctx, record); err != nil {
-		g.leave(instance)
-		return nil, Answer{}, g.trouble(err)
-	}
+	// Whoever answers may be faster than the return from Insert.
 	w := newWait(q, workspace, standing, record)
 	g.mu.Lock()
-	if g.over { // the sweep of Close may have passed already
+	if g.over {
 		g.mu.Unlock()
 		g.leave(instance)
 		return nil, Answer{}, ErrStopped
@@ -318,7 +333,20 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	g.waits[record.ID] = w
 	workspace.waits.Add(1)
 	g.stats.waiting.Add(1)
-	g.running.Go(func() { g.mind(w) })
+	g.mu.Unlock()
+	if record, err = g.ledger.Insert(ctx, record); err != nil {
+		g.drop(w)
+		workspace.waits.Add(-1)
+		g.leave(instance)
+		return nil, Answer{}, g.trouble(err)
+	}
+	w.inserted(record)
+	g.mu.Lock()
+	if g.over { // Close has seen to it, or its sweep will
+		workspace.waits.Add(-1)
+	} else {
+		g.running.Go(func() { g.mind(w) })
+	}
 	g.mu.Unlock()
 	g.feed.wake()
 	return w, Answer{}, nil

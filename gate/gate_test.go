@@ -742,6 +742,52 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 	}
 }
 
+// hasty is a ledger whose readers answer as soon as there is something to see.
+type hasty struct {
+	*ledger.DB
+	answer func(approval.Record)
+}
+
+func (h hasty) Insert(ctx context.Context, r approval.Record) (approval.Record, error) {
+	r, err := h.DB.Insert(ctx, r)
+	if err == nil {
+		h.answer(r)
+	}
+	return r, err
+}
+
+func TestAnswerThatComesBeforeTheWait(t *testing.T) {
+	db, err := ledger.Open(t.Context(), filepath.Join(t.TempDir(), "l.db"), ledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	w := gate.NewWorkspace("/w", gate.Standing{Epoch: epoch(t, manual, noRm)})
+	var g *gate.Gate
+	h := hasty{db, func(r approval.Record) {
+		if _, err := g.Answer(t.Context(), reply(r, allow)); err != nil {
+			t.Error(err)
+		}
+	}}
+	if g, _, err = gate.New(t.Context(), gate.Parts{Ledger: h, Workspaces: always{w, w}}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if a, err := g.Ask(ctx, gate.Question{Request: command("make")}); err != nil || a.Outcome != approval.OutcomeAllow {
+		t.Errorf("the answer is %+v, %v; want that it is allowed", a.Outcome, err)
+	}
+}
+
 // What follows goes by time that passes, so it runs where time passes at once.
 
 func TestNobodyAnswersInTime(t *testing.T) {
