@@ -8,8 +8,9 @@
 //
 // The limit of this is a process that leaves its family. One whose parent has
 // ended is adopted by init (or by a subreaper) and has that one for its parent
-// from then on; if it has also begun a session of its own, nothing is left that
-// leads back to where it came from. Nor does a process that others start on an
+// from then on. That shows as long as it stays in its session, and then it cannot
+// be told; if it has begun a session of its own, nothing is left that leads back
+// to where it came from. Nor does a process that others start on an
 // agent's behalf (a service manager, cron, a container runtime, a terminal that
 // the agent types into) descend from it. That a process does not descend
 // from a governed one is a reason to go on asking for proof, not a proof.
@@ -134,7 +135,8 @@ type seen struct {
 // command into the background through a subshell is no ancestor of it any more,
 // but leads its session still. If the leader of p's own session has ended, p
 // has lost its terminal or never had one, and where it comes from cannot be
-// told. The leaders of its ancestors are different: that of a daemon that
+// told; nor can it if its parents do not lead to that leader. The leaders of its
+// ancestors are different: that of a daemon that
 // forked twice has always ended.
 func walk(p Process, sessions bool, visit func(Process) bool) error {
 	h, n, err := open(p.PID)
@@ -193,7 +195,29 @@ func walk(p Process, sessions bool, visit func(Process) bool) error {
 			return fmt.Errorf("process %d: %w: it changed while it was looked at", s.node.PID, ErrUnknown)
 		}
 	}
+	if sessions && orphaned(queue) {
+		return fmt.Errorf("process %d: %w: the leader of its session is none of its ancestors, so who started it has ended", p.PID, ErrUnknown)
+	}
 	return nil
+}
+
+// orphaned tells whether the first of queue has lost the process that started it:
+// otherwise the way from it to the leader of its session goes from parent to
+// parent. Where an orphan comes from, its session alone does not tell: an agent
+// and the person share the session of a terminal.
+func orphaned(queue []seen) bool {
+	nodes := make(map[int]node, len(queue))
+	for _, s := range queue {
+		nodes[s.node.PID] = s.node
+	}
+	first := queue[0].node
+	for n, ok := first, true; ok; n, ok = nodes[n.parent] {
+		if n.PID == first.session {
+			return false
+		}
+		delete(nodes, n.PID) // no way round in a circle
+	}
+	return true
 }
 
 // gone is the error for a process that has ended.

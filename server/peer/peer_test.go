@@ -193,13 +193,17 @@ func TestDescendsWhenTheParentHasEnded(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		roles []string
-		want  bool
-		err   error
+		// free is that the leader of the session is no agent.
+		free bool
+		want bool
+		err  error
 	}{
-		{"by the leader of its session", []string{setsid + wait, leave, sit}, true, nil},
-		{"cannot be told when that has ended too", []string{wait, setsid + leave, sit}, false, peer.ErrUnknown},
+		{"by the leader of its session", []string{setsid + wait, leave, sit}, false, true, nil},
+		{"cannot be told when that has ended too", []string{wait, setsid + leave, sit}, false, false, peer.ErrUnknown},
+		// As in a terminal, whose session is that of the person and of the agent.
+		{"cannot be told when that is no agent", []string{setsid + wait, leave, sit}, true, false, peer.ErrUnknown},
 		// The limit that the package states.
-		{"not when it began a session of its own", []string{wait, leave, setsid + sit}, false, nil},
+		{"not when it began a session of its own", []string{wait, leave, setsid + sit}, false, false, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := start(t, command(tt.roles))
@@ -210,8 +214,10 @@ func TestDescendsWhenTheParentHasEnded(t *testing.T) {
 				pids[word] = pid
 			}
 			var s peer.Set
-			if err := s.Add(lookup(t, f.cmd.Process.Pid)); err != nil {
-				t.Fatal(err)
+			if !tt.free {
+				if err := s.Add(lookup(t, f.cmd.Process.Pid)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			orphan := lookup(t, pids[sit])
 			got, err := s.Descends(orphan)
