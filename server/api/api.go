@@ -39,7 +39,7 @@ type Question struct {
 	// AgentPID is the process of the agent on whose behalf a hook asks: an
 	// ancestor of the caller. It and whatever it starts counts as an agent from
 	// then on. Where it is 0 that is the caller itself.
-	AgentPID int `json:"agent_pid,omitempty"`
+	AgentPID int `json:"agent_pid,omitempty,omitzero"`
 }
 
 // Answer is what became of a question. Only the outcome allow is permission.
@@ -56,7 +56,7 @@ type Answer struct {
 	// ID names the record that the ledger holds. It and what follows are missing
 	// where nobody had to be asked, because nothing was recorded then.
 	ID       string         `json:"id,omitempty"`
-	Revision int64          `json:"revision,omitempty"`
+	Revision int64          `json:"revision,omitempty,omitzero"`
 	State    approval.State `json:"state,omitempty"`
 	// Instance is whose record it is. A question that named no instance and was
 	// not waited for has been given one.
@@ -268,7 +268,7 @@ type Status struct {
 	// Principal is who the daemon takes the caller for.
 	Principal Principal `json:"principal"`
 
-	PID    int    `json:"pid,omitempty"`
+	PID    int    `json:"pid,omitempty,omitzero"`
 	Home   string `json:"home,omitempty"`
 	Socket string `json:"socket,omitempty"`
 	// Addresses are those that the daemon listens on besides the socket.
@@ -305,7 +305,7 @@ type Ledger struct {
 	// came before was changed.
 	Hash string `json:"hash,omitempty"`
 	// Bytes is the size of its files, 0 where that is not known.
-	Bytes int64 `json:"bytes,omitempty"`
+	Bytes int64 `json:"bytes,omitempty,omitzero"`
 	// Queued is how many changes wait to be written.
 	Queued int `json:"queued"`
 	// Failing is true while it cannot be kept.

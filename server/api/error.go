@@ -175,7 +175,7 @@ type Error struct {
 	Pointer string `json:"pointer,omitempty"`
 	// RetryAfter is how many seconds to wait before the next try; 0 where that is
 	// not known to help.
-	RetryAfter int `json:"retry_after,omitempty"`
+	RetryAfter int `json:"retry_after,omitempty,omitzero"`
 	// Record is the record as it is now.
 	Record *approval.Record `json:"record,omitempty"`
 }
