@@ -209,9 +209,14 @@ func (g *Gate) Mark(ctx context.Context, id, instance string, mark Mark, reason 
 		return approval.Record{}, err
 	}
 	if record.State == approval.Decided && (mark == MarkSent || mark == MarkResolved) {
-		if record, err = g.ledger.MarkSent(ctx, record.From()); err != nil {
+		next, err := g.ledger.MarkSent(ctx, record.From())
+		if conflict, ok := errors.AsType[*approval.ConflictError](err); ok && conflict.Current.Revision > record.Revision {
+			next, err = conflict.Current, nil // Sent was first
+		}
+		if err != nil {
 			return approval.Record{}, err
 		}
+		record = next
 		g.moved(record)
 	}
 	switch {
