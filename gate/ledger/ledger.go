@@ -96,6 +96,8 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if err := create(path); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
+	log, err := os.Stat(path + "-wal")
+	crashed := err == nil && log.Size() > 0
 	db := &DB{
 		path: path, now: options.Now,
 		ops: make(chan *op, maxBatch), stop: make(chan struct{}), stopped: make(chan struct{}),
@@ -110,6 +112,9 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	}
 	if err := db.prepare(ctx, options.MaxBytes); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, db.fault(err)), db.shut())
+	}
+	if err := db.whole(ctx, crashed); err != nil {
+		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), db.keepLog(), db.shut())
 	}
 	if db.read, err = connect(path, "deferred", 4, append(slices.Clone(pragmas), "query_only(1)")); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), db.shut())
@@ -312,9 +317,44 @@ func (db *DB) Close() error {
 		db.calls.Wait()
 		close(db.stop)
 		<-db.stopped
+		if damage := db.intact(); damage != nil {
+			// The last connection to close would copy the log into whatever is there by
+			// now, and remove it. With the log there, the next Open looks closely.
+			db.err = errors.Join(damage, db.keepLog(), db.shut())
+			return
+		}
 		db.err = db.shut()
 	})
 	return db.err
+}
+
+// whole checks the structure of a database after a crash: SQLite puts the log of
+// one into a file that has lost pages, or that is another, and takes the result
+// for a database until somebody reads what is missing.
+func (db *DB) whole(ctx context.Context, crashed bool) error {
+	if !crashed {
+		return nil
+	}
+	var found string
+	if err := db.conn.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return db.fault(err)
+	}
+	if found != "ok" {
+		return fmt.Errorf("%w: %s", approval.ErrDamaged, found)
+	}
+	return nil
+}
+
+// keepLog has the log outlive the last connection.
+func (db *DB) keepLog() error {
+	return db.conn.Raw(func(c any) error {
+		control, ok := c.(sqlite.FileControl)
+		if !ok {
+			return errors.ErrUnsupported
+		}
+		_, err := control.FileControlPersistWAL("main", 1)
+		return err
+	})
 }
 
 // shut closes what Open has opened so far.
