@@ -352,9 +352,23 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	return w, Answer{}, nil
 }
 
-// trouble counts what the ledger could not do.
+// trouble counts what the ledger could not do. Where that is for the store and
+// not for the record, the gate is failing from here on, until a write succeeds.
 func (g *Gate) trouble(err error) error {
 	g.stats.refusedByLedger.Add(1)
+	_, conflict := errors.AsType[*approval.ConflictError](err)
+	switch {
+	case conflict, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, approval.ErrLost), errors.Is(err, approval.ErrExpired), errors.Is(err, approval.ErrExists),
+		errors.Is(err, approval.ErrInstance), errors.Is(err, approval.ErrNotFound), errors.Is(err, approval.ErrInvalid),
+		errors.Is(err, approval.ErrClosed):
+	default:
+		g.stats.failing.Store(true)
+		select {
+		case g.troubled <- struct{}{}:
+		default: // it is known
+		}
+	}
 	return fmt.Errorf("record the request: %w", err)
 }
 

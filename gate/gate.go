@@ -61,6 +61,8 @@ type Gate struct {
 
 	// sweeps asks for a look at what has run out; each gets an answer.
 	sweeps chan chan struct{}
+	// troubled says that the ledger did not take something.
+	troubled chan struct{}
 	// behind has a place for each thing that is written behind a caller's back.
 	behind chan struct{}
 	// ruling has a place for each request that rules are evaluated for. More at
@@ -92,14 +94,15 @@ var ErrStopped = errors.New("the gate is stopped")
 func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err error) {
 	g = &Gate{
 		ledger: p.Ledger, workspaces: p.Workspaces, feed: p.Feed, log: p.Log, now: p.Now,
-		sweeps:  make(chan chan struct{}),
-		behind:  make(chan struct{}, inFlight),
-		ruling:  make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
-		taking:  make(chan struct{}, 4*inFlight),
-		waits:   map[string]*wait{},
-		hosts:   map[string]*host{},
-		stopped: make(chan struct{}),
-		self:    approval.NewID(),
+		sweeps:   make(chan chan struct{}),
+		troubled: make(chan struct{}, 1),
+		behind:   make(chan struct{}, inFlight),
+		ruling:   make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
+		taking:   make(chan struct{}, 4*inFlight),
+		waits:    map[string]*wait{},
+		hosts:    map[string]*host{},
+		stopped:  make(chan struct{}),
+		self:     approval.NewID(),
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -173,10 +176,13 @@ func (g *Gate) keep() {
 	var failing bool
 	for {
 		var waiting []chan struct{}
+		doubt := failing
 		select {
 		case <-g.stopped:
 			return
 		case <-tick.C:
+		case <-g.troubled:
+			doubt = true
 		case one := <-g.sweeps:
 			waiting = append(waiting, one)
 		}
@@ -191,7 +197,8 @@ func (g *Gate) keep() {
 		// As long as the lease lasts it is worth waiting to renew it.
 		ctx, cancel := context.WithTimeoutCause(context.Background(), leaseTime, errors.New("the ledger takes too long"))
 		var err error
-		if time.Since(renewed) >= renewTime {
+		// A sweep that finds nothing writes nothing, so it does not tell.
+		if doubt || time.Since(renewed) >= renewTime {
 			if err = g.renew(ctx); err == nil {
 				renewed = time.Now()
 			}
