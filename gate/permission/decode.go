@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -32,6 +33,14 @@ func (p *Profile) UnmarshalJSON(data []byte) error {
 	if n := len(out.Network.Hosts); n > MaxEntries {
 		return &DecodeError{"network.hosts", fmt.Errorf("%d hosts are more than %d", n, MaxEntries)}
 	}
+	// An entry may be there in its older form, too, as this package writes it.
+	var once []Entry
+	for _, e := range out.FileSystem.Entries {
+		if !slices.Contains(once, e) {
+			once = append(once, e)
+		}
+	}
+	out.FileSystem.Entries = once
 	*p = out
 	return nil
 }

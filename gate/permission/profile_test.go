@@ -369,3 +369,20 @@ func contains(enum []any, text string) bool {
 	}
 	return false
 }
+
+func TestWhatIsWrittenIsReadOnce(t *testing.T) {
+	p := permission.Profile{FileSystem: permission.FileSystem{Entries: []permission.Entry{
+		permission.Literal("/w/a", permission.Write), permission.Literal("/w/b", permission.Read), permission.DenyGlob("**/*.pem"),
+	}}}
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back permission.Profile
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p.FileSystem.Entries, back.FileSystem.Entries); diff != "" {
+		t.Errorf("%s reads as (-want +got):\n%s", text, diff)
+	}
+}
