@@ -342,7 +342,7 @@ func (k *checker) server() {
 	case err != nil || portErr != nil || number == 0 || (addrErr != nil && host != "localhost"):
 		k.fault("server.http", quoted(k.c.Server.HTTP)+" is no address and port", "write it as in 127.0.0.1:7340", nil)
 	case !loopback(host):
-		k.warn("server.http", "other machines can reach this address", "use 127.0.0.1 unless that is meant")
+		k.fault("server.http", "other machines can reach "+quoted(k.c.Server.HTTP)+", and the daemon listens for this machine alone", "write it as in 127.0.0.1:7340", nil)
 	}
 }
 

@@ -457,7 +457,7 @@ type Server struct {
 
 	// HTTP is the address and port that the daemon listens on for the console
 	// and the HTTP interface. Where it is not written the daemon listens on the
-	// socket alone. An address that other machines reach is taken with a warning.
+	// socket alone. It is one of loopback: no other machine reaches the daemon.
 	//
 	//	server: {http: "127.0.0.1:7340"}
 	HTTP string `json:"http,omitempty"`

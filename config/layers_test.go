@@ -269,7 +269,7 @@ func TestTightenOnlyTakesNoReviewerPluginOrOrganization(t *testing.T) {
 	found := workspace(t, "policy: {organization: {path: /work/app/.regent/org}}\n"+
 		"reviewers:\n  default/reviewer: {kind: command, command: [yes]}\n"+
 		"plugins: {p: {command: [evil]}}\n"+
-		"server: {http: 0.0.0.0:80}\nprincipals: {owner: [mallory]}\nledger: {path: /dev/null}\n")
+		"server: {http: 127.0.0.1:80}\nprincipals: {owner: [mallory]}\nledger: {path: /dev/null}\n")
 	got, refused := config.TightenOnly(base, found)
 	if diff := cmp.Diff(base, got, settings, sameFile); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)

@@ -362,6 +362,7 @@ var parseErrors = []struct{ name, text, want string }{
 	// Home.
 	{"an address has a port", "version: 1\nserver: {http: 127.0.0.1}\n", `config.yaml:2:10: server.http: "127.0.0.1" is no address and port; write it as in 127.0.0.1:7340`},
 	{"an address is written out", "version: 1\nserver: {http: \":7340\"}\n", `config.yaml:2:10: server.http: ":7340" is no address and port; write it as in 127.0.0.1:7340`},
+	{"an address is of this machine alone", "version: 1\nserver: {http: \"0.0.0.0:7340\"}\n", `config.yaml:2:10: server.http: other machines can reach "0.0.0.0:7340", and the daemon listens for this machine alone; write it as in 127.0.0.1:7340`},
 	{"a port is not zero", "version: 1\nserver: {http: \"127.0.0.1:0\"}\n", `config.yaml:2:10: server.http: "127.0.0.1:0" is no address and port; write it as in 127.0.0.1:7340`},
 	{"an agent owns nothing", "version: 1\nprincipals: {owner: [\"agent:codex\"]}\n", `config.yaml:2:22: principals.owner[0]: an agent cannot be an owner; name a person`},
 	{"an owner is no member", "version: 1\nprincipals: {owner: [a], members: {a: observer}}\n", `config.yaml:2:36: principals.members.a: is an owner too; list each principal once`},
@@ -470,12 +471,9 @@ func TestParseWarns(t *testing.T) {
 			"config.yaml:2:60: reviewers.a/b.base_url: sends the key and the requests over the network unencrypted; use https",
 		}},
 		{"plain HTTP on this machine", "reviewers: {a/b: {kind: model, provider: openai, model: m, base_url: \"http://[::1]:80/\"}}\n", nil},
-		{"an address that others reach", "server: {http: \"0.0.0.0:7340\"}\n", []string{
-			"config.yaml:2:10: server.http: other machines can reach this address; use 127.0.0.1 unless that is meant",
-		}},
 		{"an address of this machine", "server: {http: \"localhost:7340\"}\n", nil},
-		{"warnings come in the order of the file", "server: {http: \"0.0.0.0:7340\"}\npermissions: {mode: model_review}\n", []string{
-			"config.yaml:2:10: server.http: other machines can reach this address; use 127.0.0.1 unless that is meant",
+		{"warnings come in the order of the file", "plugins: {acme: {command: [x]}}\npermissions: {mode: model_review}\n", []string{
+			"config.yaml:2:11: plugins.acme: is not pinned; write the digest of its program as sha256",
 			"config.yaml:3:15: permissions.mode: no reviewer here is named default/reviewer; while there is none, people are asked as with mode manual",
 		}},
 	} {
