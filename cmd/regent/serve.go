@@ -103,7 +103,10 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	}
 	ended := make(chan struct{})
 	defer close(ended)
-	go endAtOnce(cmd.Context(), ended)
+	again := make(chan os.Signal, 2)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(again)
+	go endAtOnce(again, ended)
 	d.ready()
 	if err := d.server.Serve(cmd.Context(), d.listeners...); err != nil {
 		return err
@@ -113,21 +116,17 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 }
 
 // endAtOnce ends the process at a second signal. What is on disk stays as after
-// any other end.
-func endAtOnce(ctx context.Context, ended <-chan struct{}) {
-	select {
-	case <-ctx.Done():
-	case <-ended:
-		return
+// any other end. Both are counted from the start, so that none is swallowed in
+// between.
+func endAtOnce(again <-chan os.Signal, ended <-chan struct{}) {
+	for range 2 {
+		select {
+		case <-again:
+		case <-ended:
+			return
+		}
 	}
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(again)
-	select {
-	case <-again:
-		os.Exit(exitFailed)
-	case <-ended:
-	}
+	os.Exit(exitFailed)
 }
 
 // daemon is all that serve has opened. What was not opened is nil.
