@@ -321,10 +321,18 @@ func (e *Epochs) reload(ctx context.Context, l *loaded) *seen {
 	e.loads.Add(1)
 	before := l.Standing()
 	options := l.options
-	if l.Dir != "" {
-		options.Trusted = e.trust.Has(l.Dir)
+	trusted := l.Dir != "" && e.trust.Has(l.Dir)
+	var unfit error
+	if trusted {
+		unfit = fit(l.Dir)
 	}
+	options.Trusted = trusted && unfit == nil
 	setup, files, err := e.read(l, options)
+	if setup != nil && unfit != nil {
+		setup.Warnings = append(setup.Warnings, config.Warning{
+			File: filepath.Join(l.Dir, config.FileName), Message: "is trusted and can only tighten all the same", Hint: unfit.Error(),
+		})
+	}
 	var epoch *Epoch
 	if err == nil {
 		epoch, err = setup.Compile(ctx)
@@ -345,10 +353,11 @@ func (e *Epochs) reload(ctx context.Context, l *loaded) *seen {
 	}
 	if err != nil {
 		e.fail(l, before, next.Settings, err, len(gone) > 0)
-		return &seen{files: files, trusted: options.Trusted}
+		return &seen{files: files, trusted: trusted}
 	}
-	e.put(ctx, l, before, next)
-	return &seen{files: files, trusted: options.Trusted}
+	last := l.seen.Load()
+	e.put(ctx, l, before, next, last != nil && last.trusted != trusted)
+	return &seen{files: files, trusted: trusted}
 }
 
 // read reads the configuration, and has everything watched that the rules are
@@ -471,8 +480,8 @@ func (e *Epochs) fail(l *loaded, before *Standing, settings rego.Settings, err e
 }
 
 // put puts a good epoch in force, or holds it if it loosens and has to be
-// confirmed first.
-func (e *Epochs) put(ctx context.Context, l *loaded, before *Standing, next Standing) {
+// confirmed first. said is that the owner has just spoken about trust.
+func (e *Epochs) put(ctx context.Context, l *loaded, before *Standing, next Standing, said bool) {
 	notice := Notice{At: time.Now(), Kind: NoticeEpoch, Workspace: l.Dir, Epoch: next.Epoch.ID, Message: "rules in force"}
 	switch {
 	case before == nil || before.Epoch == nil:
@@ -502,8 +511,8 @@ func (e *Epochs) put(ctx context.Context, l *loaded, before *Standing, next Stan
 		for _, one := range config.Looser(before.Epoch.Config, next.Epoch.Config) {
 			next.Loosened = append(next.Loosened, one.String())
 		}
-		if before.Epoch.Trusted != next.Epoch.Trusted {
-			break // the owner has just said so
+		if said {
+			break
 		}
 		if before.Epoch.Config.Policy.ConfirmLoosening {
 			changed := rulesChanged(ctx, before.Epoch, next.Epoch)

@@ -388,6 +388,34 @@ func TestLooseningWaitsForItsOwner(t *testing.T) { // RLD-10
 	h.want("/", "rm x", approval.RouteAllow)
 }
 
+// An edit that is made while others can change the workspace, so that it only
+// tightens, does not come into force when they no longer can.
+func TestLooseningDoesNotSlipInWithTheMode(t *testing.T) {
+	text := "version: 1\npolicy: {evaluation_timeout_ms: 10000, confirm_loosening: true}\npermissions: {mode: %s}\n"
+	project := files(t, map[string]string{".regent/config.yaml": fmt.Sprintf(text, "manual")})
+	path := filepath.Join(project, ".regent/config.yaml")
+	chmod := func(bits os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, bits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chmod(0o644)
+	h := keep(t, map[string]string{"config.yaml": mode("manual")})
+	if _, err := h.Trust().Add(project, "", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	h.want(project, "make", approval.RouteAsk)
+	chmod(0o666)
+	h.want(project, "make", approval.RouteAsk)
+	if err := os.WriteFile(path, []byte(fmt.Sprintf(text, "auto_allow")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	h.want(project, "make", approval.RouteAsk)
+	chmod(0o644)
+	h.want(project, "make", approval.RouteAsk)
+}
+
 func TestTighteningNeedsNobody(t *testing.T) {
 	text := "version: 1\npolicy: {evaluation_timeout_ms: 10000, confirm_loosening: true}\npermissions: {mode: %s}\n"
 	h := keep(t, map[string]string{"config.yaml": fmt.Sprintf(text, "auto_allow")})
@@ -483,6 +511,21 @@ func TestTrust(t *testing.T) {
 	if s := h.status(one.Dir); !s.Trusted {
 		t.Errorf("status %+v", s)
 	}
+	// What others can change is trusted no longer, whatever was said before.
+	shared := filepath.Join(project, ".regent/config.yaml")
+	for bits, want := range map[os.FileMode]approval.Route{0o666: approval.RouteAsk, 0o644: approval.RouteAllow} {
+		if err := os.Chmod(shared, bits); err != nil {
+			t.Fatal(err)
+		}
+		h.want(cwd, "make", want)
+		if warned := len(h.status(one.Dir).Warnings) > 0; warned != (want == approval.RouteAsk) {
+			t.Errorf("mode %o: warnings %q", bits, h.status(one.Dir).Warnings)
+		}
+	}
+	if err := os.Chmod(shared, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h.want(cwd, "make", approval.RouteAllow)
 	// Another process takes it back.
 	if _, err := gate.NewTrust(h.dir).Remove(project); err != nil {
 		t.Fatal(err)

@@ -119,16 +119,25 @@ func (t *Trust) Add(folder, by string, at time.Time) (Trusted, error) {
 	if err != nil {
 		return Trusted{}, err
 	}
-	for _, path := range []string{dir, filepath.Join(dir, config.FileName)} {
-		if err := fitToTrust(path); err != nil {
-			return Trusted{}, err
-		}
+	if err := fit(dir); err != nil {
+		return Trusted{}, err
 	}
 	one := Trusted{Dir: dir, By: by, At: at.UTC().Truncate(time.Second)}
 	return one, t.change(func(dirs map[string]Trusted) error {
 		dirs[dir] = one
 		return nil
 	})
+}
+
+// fit refuses a workspace that others can change. It is looked at again whenever
+// the workspace is loaded.
+func fit(dir string) error {
+	for _, path := range []string{dir, filepath.Join(dir, config.FileName)} {
+		if err := fitToTrust(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // Remove trusts a workspace no more. A folder that is gone is named as it was
