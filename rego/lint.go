@@ -166,6 +166,14 @@ func (m *module) lint(annotations *ast.AnnotationSet) []Finding {
 	warn := func(check string, at *ast.Location, message, hint string) {
 		findings = append(findings, Finding{Problem{m.name, at.Row, at.Col, message, hint}, check, "warning"})
 	}
+	if root := m.layer.RulesRoot(); !m.parsed.Package.Path.HasPrefix(root) {
+		for _, r := range m.parsed.Rules {
+			if name := r.Head.Ref()[0].String(); counted[name] && len(r.Head.Args) == 0 && len(r.Head.Ref()) == 1 {
+				warn(CheckIgnored, r.Location, fmt.Sprintf("%s decides nothing in package %s", name, packageName(m.parsed.Package.Path)),
+					fmt.Sprintf("rules count below %s; name it otherwise if it is a helper", packageName(root)))
+			}
+		}
+	}
 	rules, nodes, _ := m.identify(annotations)
 	for i, r := range nodes {
 		rule := rules[i]

@@ -362,6 +362,33 @@ deny   contains "long" if count(input.facts.command.nodes) > 100
 	}
 }
 
+func TestLintSpeaksOfRulesThatDecideNothing(t *testing.T) {
+	home := func(pkg string) rego.Source {
+		src := workspace(t, map[string]string{"one.rego": "# METADATA\n# title: One\n# custom: {id: ONE}\npackage " + pkg +
+			"\n\ndeny contains \"no\" if input.request.kind == \"command\"\n\nallow(x) if x == 1\n\nhelper contains 1\n"})
+		src.Layers[0].Name = rego.Home
+		return src
+	}
+	for pkg, want := range map[string]int{"home.guards": 1, "home.rules.guards": 0} {
+		findings, err := rego.Lint(t.Context(), home(pkg))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for _, f := range findings {
+			if f.Check == rego.CheckIgnored {
+				got++
+				if f.Line != 6 || !strings.Contains(f.Message, "deny decides nothing in package home.guards") {
+					t.Errorf("%s: %+v", pkg, f)
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %d findings, want %d: %v", pkg, got, want, findings)
+		}
+	}
+}
+
 func TestLintSpeaksOfTheIndexWhenManyRulesMissIt(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(strings.TrimSuffix(forcePush, "\n"))
