@@ -16,8 +16,8 @@ const module = "github.com/regent-policy/regent/"
 // layers are the rooms from the ground up: a package may import those of a
 // lower layer, and rooms of its own. CONTRIBUTING.md shows the same picture.
 var layers = [][]string{
-	{"gate/permission", "config", "server/peer", "server/credential"},
-	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema"},
+	{"gate/permission", "config", "server/peer"},
+	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential"},
 	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest"},
 	{"rego"},
 	{"rego/cases"},

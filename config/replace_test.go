@@ -56,6 +56,46 @@ func TestReplaceFile(t *testing.T) {
 	}
 }
 
+func TestLockFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.lock")
+	unlock, err := config.LockFile(path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.LockFile(path, 0); !errors.Is(err, config.ErrLocked) {
+		t.Errorf("a second lock: %v", err)
+	}
+	unlock()
+	unlock, err = config.LockFile(path, 0)
+	if err != nil {
+		t.Fatalf("after unlock: %v", err)
+	}
+	unlock()
+	link := filepath.Join(t.TempDir(), "link.lock")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.LockFile(link, 0); err == nil {
+		t.Error("a link was followed")
+	}
+}
+
+func TestWriteFileClearsUpAfterAKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.json")
+	if err := os.WriteFile(path+".tmp", []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := config.WriteFile(path, []byte("whole")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "whole" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := os.Stat(path + ".tmp"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was left behind is still there: %v", err)
+	}
+}
+
 func TestReplaceFileTakesTurns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "count")
 	var wait sync.WaitGroup

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !solaris && !aix
 
 package config
 
@@ -9,20 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile waits for its turn. The lock ends with unlock or with the process.
-func lockFile(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
+// noFollow keeps a lock from being taken on what a link leads to.
+const noFollow = unix.O_NOFOLLOW
+
+func tryLock(f *os.File) (taken bool, err error) {
 	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		if !errors.Is(err, unix.EINTR) {
-			break
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return false, nil
+		case !errors.Is(err, unix.EINTR):
+			return false, err
 		}
 	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { _ = f.Close() }, nil // closing it gives the lock up, and cannot fail in a way that keeps it
 }

@@ -11,6 +11,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/regent-policy/regent/config"
 )
 
 const (
@@ -18,11 +20,9 @@ const (
 	version = 1
 	// maxBytes bounds a file: some thousands of tokens.
 	maxBytes = 1 << 20
-	// lockWait is how long a lock is waited for, and lockPoll how often it is
-	// tried. Whoever holds one writes a small file twice at most and derives one
-	// key.
+	// lockWait is how long a lock is waited for. Whoever holds one writes a small
+	// file twice at most and derives one key.
 	lockWait = 10 * time.Second
-	lockPoll = 5 * time.Millisecond
 )
 
 // file is one file of credentials in a folder.
@@ -161,38 +161,7 @@ func (f file) write(v any) error {
 	if len(text) > maxBytes {
 		return f.fault(fmt.Errorf("it would be larger than %d bytes; remove what is not needed", maxBytes))
 	}
-	temp := f.path() + ".tmp"
-	// One that is there is what a process left behind that was killed.
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return f.fault(err)
-	}
-	if err := writeNew(temp, append(text, '\n')); err != nil {
-		return f.fault(errors.Join(err, os.Remove(temp)))
-	}
-	if err := os.Rename(temp, f.path()); err != nil {
-		return f.fault(errors.Join(err, os.Remove(temp)))
-	}
-	return f.syncFolder()
-}
-
-func writeNew(path string, text []byte) error {
-	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(text)
-	if err == nil {
-		err = w.Sync()
-	}
-	return errors.Join(err, w.Close())
-}
-
-func (f file) syncFolder() error {
-	d, err := os.Open(f.dir)
-	if err != nil {
-		return f.fault(err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+	if err := config.WriteFile(f.path(), append(text, '\n')); err != nil {
 		return f.fault(err)
 	}
 	return nil
@@ -205,22 +174,13 @@ func (f file) locked(change func() error) error {
 		return err
 	}
 	l := file{dir: f.dir, name: f.name + ".lock"}
-	lock, err := os.OpenFile(l.path(), os.O_RDWR|os.O_CREATE|openFlags, 0o600)
-	if err != nil {
+	unlock, err := config.LockFile(l.path(), f.wait)
+	switch {
+	case errors.Is(err, config.ErrLocked):
+		return l.fault(ErrBusy)
+	case err != nil:
 		return l.fault(err)
 	}
-	defer func() { _ = lock.Close() }()
-	for until := time.Now().Add(f.wait); ; {
-		taken, err := tryLock(lock)
-		if err != nil {
-			return l.fault(err)
-		}
-		if taken {
-			return change()
-		}
-		if !time.Now().Before(until) {
-			return l.fault(ErrBusy)
-		}
-		time.Sleep(lockPoll)
-	}
+	defer unlock()
+	return change()
 }

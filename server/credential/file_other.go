@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 )
 
 const openFlags = 0
@@ -17,5 +16,3 @@ func isLink(error) bool { return false }
 func checkOwner(fs.FileInfo) error {
 	return fmt.Errorf("%w: this system does not tell who can read it: %w", ErrUnsafe, errors.ErrUnsupported)
 }
-
-func tryLock(*os.File) (bool, error) { return false, errors.ErrUnsupported }

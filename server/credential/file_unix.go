@@ -28,17 +28,3 @@ func checkOwner(info fs.FileInfo) error {
 	}
 	return nil
 }
-
-func tryLock(f *os.File) (bool, error) {
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			return false, nil
-		case !errors.Is(err, syscall.EINTR):
-			return false, fmt.Errorf("lock: %w", err)
-		}
-	}
-}
