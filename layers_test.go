@@ -17,7 +17,7 @@ const module = "github.com/regent-policy/regent/"
 // lower layer, and rooms of its own. CONTRIBUTING.md shows the same picture.
 var layers = [][]string{
 	{"gate/permission", "config", "server/peer"},
-	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential"},
+	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential", "server/peer/peertest"},
 	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest"},
 	{"rego"},
 	{"rego/cases"},

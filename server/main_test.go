@@ -29,6 +29,7 @@ import (
 	"github.com/regent-policy/regent/server/api"
 	"github.com/regent-policy/regent/server/client"
 	"github.com/regent-policy/regent/server/credential"
+	"github.com/regent-policy/regent/server/peer/peertest"
 )
 
 // stepsVar makes the test binary another process that calls the daemon at
@@ -52,7 +53,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	peertest.Main(func() { goleak.VerifyTestMain(m) })
 }
 
 // play makes calls, one after the other. "child" leaves those that follow to a
@@ -379,7 +380,8 @@ func start(t testing.TB, o setup) *daemon {
 			t.Errorf("the daemon ends with %v\n%s", err, d.log)
 		}
 		d.epochs.Close()
-		if err := d.db.Close(); err != nil {
+		// A test may have taken the file away.
+		if err := d.db.Close(); err != nil && !errors.Is(err, approval.ErrDamaged) {
 			t.Error(err)
 		}
 		if text := d.log.String(); strings.Contains(text, "panic while answering") && !strings.Contains(t.Name(), "Panic") {

@@ -32,11 +32,20 @@ import (
 	"github.com/regent-policy/regent/gate/ledger"
 	"github.com/regent-policy/regent/server/api"
 	"github.com/regent-policy/regent/server/client"
+	"github.com/regent-policy/regent/server/peer/peertest"
 )
 
 var update = flag.Bool("update", false, "write golden output anew")
 
 func TestMain(m *testing.M) {
+	if !strings.HasSuffix(os.Args[0], ".test") { // a command of a script
+		scripts(m)
+		return
+	}
+	peertest.Main(func() { scripts(m) })
+}
+
+func scripts(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"regent":     main,
 		"mask":       maskMain,

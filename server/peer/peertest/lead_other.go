@@ -1,0 +1,5 @@
+//go:build !unix
+
+package peertest
+
+func lead() {}
