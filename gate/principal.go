@@ -139,8 +139,14 @@ func (p Principal) name() string {
 }
 
 func (p Principal) role() string {
-	if p.Role == "" {
+	switch p.Role {
+	case "":
 		return "nobody here"
+	case RoleMember:
+		return "a member"
+	case RoleLocal:
+		return "the local administrator"
+	default:
+		return "an " + string(p.Role)
 	}
-	return "an " + string(p.Role)
 }

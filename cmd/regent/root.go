@@ -330,7 +330,7 @@ func flagTable(flags *pflag.FlagSet) string {
 		if value != "" && f.Value.Type() != "bool" {
 			name += " " + value
 		}
-		if f.DefValue != "" && f.Value.Type() != "bool" {
+		if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "0" && f.Value.Type() != "bool" {
 			text += fmt.Sprintf(" (default %s)", f.DefValue)
 		}
 		names, texts = append(names, name), append(texts, text)
