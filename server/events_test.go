@@ -169,7 +169,7 @@ func TestEventsTellOfFaults(t *testing.T) {
 }
 
 func TestSlowReaderHoldsBackNobody(t *testing.T) {
-	d := start(t, setup{before: func(s *server.Server) { s.Patience(10*time.Second, 50*time.Millisecond, 15*time.Second) }})
+	d := start(t, setup{before: func(s *server.Server) { s.Patience(10*time.Second, time.Second, 15*time.Second) }})
 	conn, err := net.Dial("unix", d.socket)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -87,9 +88,26 @@ func (s *Server) scrape(w http.ResponseWriter, r *http.Request, c *call) error {
 	if c.principal.Role == gate.RoleMember {
 		return overall(c.principal)
 	}
+	// What there is to tell is put together before the time to read it begins.
+	page := &page{header: w.Header(), status: http.StatusOK}
+	s.metrics.handler.ServeHTTP(page, r)
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTime)); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
-	s.metrics.handler.ServeHTTP(w, r)
+	w.WriteHeader(page.status)
+	if _, err := w.Write(page.text.Bytes()); err != nil {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
 	return nil
 }
+
+// page is a response that is kept until it is whole.
+type page struct {
+	header http.Header
+	status int
+	text   bytes.Buffer
+}
+
+func (p *page) Header() http.Header                  { return p.header }
+func (p *page) WriteHeader(status int)               { p.status = status }
+func (p *page) Write(text []byte) (n int, err error) { return p.text.Write(text) }
