@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/regent-policy/regent/server/peer"
+	"github.com/regent-policy/regent/server/peer/peertest"
 )
 
 // rolesVar tells the test binary which processes to be: the first role is its
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	peertest.Main(func() { goleak.VerifyTestMain(m) })
 }
 
 func play(roles []string) error {
