@@ -22,8 +22,11 @@ const (
 	// closing is how long what has to be written still may take when the one who
 	// asked is gone.
 	closing = 5 * time.Second
-	// inFlight bounds what is written behind the back of a caller.
-	inFlight = 64
+	// inFlight bounds what is written at once behind the backs of callers, and
+	// settleTime is how long that waits for company: nobody waits for it, and each
+	// commit holds up those whom somebody does wait for.
+	inFlight   = 64
+	settleTime = 10 * time.Millisecond
 )
 
 // Workspaces finds what a question is ruled by.
@@ -63,8 +66,10 @@ type Gate struct {
 	sweeps chan chan struct{}
 	// troubled says that the ledger did not take something.
 	troubled chan struct{}
-	// behind has a place for each thing that is written behind a caller's back.
-	behind chan struct{}
+	// behind is what is to be written behind callers' backs, and settled asks for
+	// all of it to be written now.
+	behind  chan errand
+	settled chan chan struct{}
 	// ruling has a place for each request that rules are evaluated for. More at
 	// once would only keep each other from being done before their deadline.
 	ruling chan struct{}
@@ -96,7 +101,8 @@ func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err er
 		ledger: p.Ledger, workspaces: p.Workspaces, feed: p.Feed, log: p.Log, now: p.Now,
 		sweeps:   make(chan chan struct{}),
 		troubled: make(chan struct{}, 1),
-		behind:   make(chan struct{}, inFlight),
+		behind:   make(chan errand, 16*inFlight),
+		settled:  make(chan chan struct{}),
 		ruling:   make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
 		taking:   make(chan struct{}, 4*inFlight),
 		waits:    map[string]*wait{},
@@ -120,6 +126,7 @@ func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err er
 		return nil, nil, fmt.Errorf("lease: %w", err)
 	}
 	g.running.Go(g.keep)
+	g.running.Go(g.settle)
 	return g, found, nil
 }
 
@@ -140,9 +147,9 @@ func (g *Gate) Close() error {
 
 	// What is being written behind a caller's back gets done first: with its
 	// lease gone it would end as unknown, and someone would have to look at it.
-	for range inFlight {
-		g.behind <- struct{}{}
-	}
+	done := make(chan struct{})
+	g.settled <- done
+	<-done
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closing, errors.New("the gate closes"))
 	defer cancel()
 	var errs []error
@@ -406,21 +413,79 @@ func (g *Gate) leave(instance string) {
 	}
 }
 
-// async writes something behind a caller's back; the caller waits only when
+// errand is something to be written that nobody waits for.
+type errand struct {
+	what  string
+	write func(ctx context.Context) error
+}
+
+// async has something written behind a caller's back; the caller waits only when
 // there is too much of that.
 func (g *Gate) async(what string, write func(ctx context.Context) error) {
 	select {
-	case g.behind <- struct{}{}:
+	case g.behind <- errand{what, write}:
 	case <-g.stopped:
 		g.log.Error(what, "error", ErrStopped)
-		return
 	}
-	g.running.Go(func() {
-		defer func() { <-g.behind }()
-		ctx, cancel := context.WithTimeoutCause(context.Background(), closing, errors.New("the ledger takes too long"))
-		defer cancel()
-		if err := write(ctx); err != nil {
-			g.log.Error(what, "error", err)
+}
+
+// settle writes what is to be written behind callers' backs, some at a time.
+func (g *Gate) settle() {
+	for {
+		var batch []errand
+		var asked chan struct{}
+		select {
+		case e := <-g.behind:
+			batch = append(batch, e)
+		case asked = <-g.settled:
+		case <-g.stopped:
+			return
 		}
-	})
+		due := time.NewTimer(settleTime)
+		for more := true; more && len(batch) < inFlight; {
+			if asked != nil { // take what is there
+				select {
+				case e := <-g.behind:
+					batch = append(batch, e)
+				default:
+					more = false
+				}
+				continue
+			}
+			select {
+			case e := <-g.behind:
+				batch = append(batch, e)
+			case asked = <-g.settled:
+			case <-due.C:
+				more = false
+			}
+		}
+		due.Stop()
+		g.write(batch)
+		if asked != nil {
+			for len(g.behind) > 0 {
+				batch = batch[:0]
+				for len(g.behind) > 0 && len(batch) < inFlight {
+					batch = append(batch, <-g.behind)
+				}
+				g.write(batch)
+			}
+			close(asked)
+		}
+	}
+}
+
+// write does errands side by side, so that the ledger takes them together.
+func (g *Gate) write(batch []errand) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), closing, errors.New("the ledger takes too long"))
+	defer cancel()
+	var all sync.WaitGroup
+	for _, e := range batch {
+		all.Go(func() {
+			if err := e.write(ctx); err != nil {
+				g.log.Error(e.what, "error", err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -35,6 +36,7 @@ const (
 func BenchmarkGroupCommit(b *testing.B) {
 	// As the daemon sets it.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
 	drafts := func() [][]approval.Record {
 		all := make([][]approval.Record, benchCallers)
 		for i := range all {
