@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -88,6 +89,11 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	// The collector of a long life is not that of one call.
 	if a.getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
+	}
+	// The one goroutine that writes the ledger spends its time in syncs, and holds a
+	// processor of Go's meanwhile: one more leaves the others their own.
+	if a.getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
 	a.stderr = &lockedWriter{w: a.stderr}
 	d := &daemon{app: a, command: cmd.CommandPath()}
