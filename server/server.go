@@ -115,6 +115,9 @@ type Server struct {
 	// active is held for reading by each handler.
 	active sync.RWMutex
 
+	// reach is the socket as it was made.
+	reach atomic.Pointer[os.FileInfo]
+
 	mu        sync.Mutex
 	socket    string
 	addresses []string
@@ -194,8 +197,13 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		ConnContext:                  s.accept,
 	}
+	reach, err := os.Lstat(s.socket)
+	if err == nil {
+		s.reach.Store(&reach)
+	}
 	failed := make(chan error, len(listeners))
 	var serving sync.WaitGroup
+	serving.Go(s.lookout)
 	for _, l := range listeners {
 		serving.Go(func() { failed <- h.Serve(l) })
 	}
@@ -218,6 +226,39 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	serving.Wait()
 	s.idle()
 	return errors.Join(errs...)
+}
+
+// lookTime is how often the daemon looks whether it can still be reached.
+const lookTime = 10 * time.Second
+
+// lookout says once that the socket has gone from its place.
+func (s *Server) lookout() {
+	tick := time.NewTicker(lookTime)
+	defer tick.Stop()
+	for told := false; ; {
+		select {
+		case <-s.stopping:
+			return
+		case <-tick.C:
+		}
+		if gone := !s.reachable(); gone != told {
+			told = gone
+			if gone {
+				s.log.Error("the socket is gone or another one, so nobody new reaches this daemon; start it again", "socket", (*s.reach.Load()).Name())
+			}
+		}
+	}
+}
+
+// reachable tells whether the socket that was made is still where callers look.
+func (s *Server) reachable() bool {
+	made := s.reach.Load()
+	if made == nil {
+		return true // there is none
+	}
+	socket, _ := s.listening()
+	now, err := os.Lstat(socket)
+	return err == nil && os.SameFile(*made, now)
 }
 
 // idle waits for the last handler.

@@ -68,6 +68,9 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, _ *call) error {
 	if s.epochs.Home().Standing().Epoch == nil {
 		h.Reasons = append(h.Reasons, "no rules could be loaded, so everything is asked")
 	}
+	if !s.reachable() {
+		h.Reasons = append(h.Reasons, "the socket is gone or another one, so nobody new reaches the daemon")
+	}
 	h.OK = len(h.Reasons) == 0
 	if !h.OK {
 		return s.send(w, http.StatusServiceUnavailable, h)

@@ -70,6 +70,26 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+func TestDaemonThatCannotBeReachedIsNotHealthy(t *testing.T) {
+	d := start(t, setup{})
+	if h, err := d.Health(t.Context()); err != nil || !h.OK { // and a connection that stays
+		t.Fatalf("the health is %+v, %v; want ok", h, err)
+	}
+	if err := os.Rename(d.socket, d.socket+".away"); err != nil {
+		t.Fatal(err)
+	}
+	h, err := d.Health(t.Context())
+	if err != nil || h.OK || len(h.Reasons) != 1 || !strings.Contains(h.Reasons[0], "socket") {
+		t.Errorf("the health is %+v, %v; want that the socket is gone", h, err)
+	}
+	if err := os.Rename(d.socket+".away", d.socket); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := d.Health(t.Context()); err != nil || !h.OK {
+		t.Errorf("the health is %+v, %v once the socket is back", h, err)
+	}
+}
+
 func TestHomeWithoutRulesIsNotHealthy(t *testing.T) {
 	d := start(t, setup{principals: "principals: {owner: []}\nno_such_key: 1\n"})
 	h, err := d.Health(t.Context())
