@@ -262,12 +262,13 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	if err := ctx.Err(); err != nil {
 		return nil, Answer{}, context.Cause(ctx)
 	}
+	pass := pick(options, approval.OutcomeAllow)
+	if ruling.Route == approval.RouteSkip && pass == nil {
+		ask(&ruling, onlyOnce)
+	}
 	g.stats.ruled(&ruling)
 	if ruling.Route == approval.RouteSkip {
-		return nil, Answer{
-			Outcome: approval.OutcomeAllow, Ruling: ruling,
-			Option: pick(options, approval.OutcomeAllow),
-		}, nil
+		return nil, Answer{Outcome: approval.OutcomeAllow, Option: pass, Ruling: ruling}, nil
 	}
 	if !q.Request.Native() {
 		ruling.Deadlines.RequestSeconds = min(ruling.Deadlines.RequestSeconds, config.HarnessRequestLimit)
@@ -395,6 +396,9 @@ func pick(options []json.RawMessage, outcome approval.Outcome) json.RawMessage {
 	return nil
 }
 
+// onlyOnce is why a person is asked about what policy lets pass.
+const onlyOnce = "policy allows this once, which is none of the answers that the harness offers"
+
 // decide is the decision that a ruling has made, or nil where somebody is to be
 // asked: also where the harness offers no way to say just that.
 func decide(r *approval.Request, options []json.RawMessage, ruling *approval.Ruling) *approval.Decision {
@@ -421,7 +425,7 @@ func decide(r *approval.Request, options []json.RawMessage, ruling *approval.Rul
 	}
 	if d.Outcome == approval.OutcomeAllow {
 		if approval.Choice(options, d.Outcome) < 0 {
-			ask(ruling, "policy allows this once, which is none of the answers that the harness offers")
+			ask(ruling, onlyOnce)
 			return nil
 		}
 		settlement, err := settle(r, ruling, nil)

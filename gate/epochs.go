@@ -616,7 +616,7 @@ func (e *Epochs) Confirm(ctx context.Context, dir, epoch string, by Principal) e
 
 // rest unloads what nobody asks about.
 func (e *Epochs) rest() {
-	tick := time.NewTicker(min(e.options.Idle/2, time.Minute))
+	tick := time.NewTicker(max(min(e.options.Idle/2, time.Minute), time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {

@@ -460,7 +460,7 @@ func TestPostAndAwait(t *testing.T) {
 }
 
 func TestHarnessOptionsAreToldVerbatim(t *testing.T) {
-	b := open(t, epoch(t, manual, noRm+echo))
+	b := open(t, epoch(t, "permissions: {mode: manual, read_only_commands: skip}\n", noRm+echo))
 	options := []json.RawMessage{json.RawMessage(`"acceptForSession"`), json.RawMessage(`"accept"`), json.RawMessage(`"decline"`), json.RawMessage(`"cancel"`)}
 	harness := func(text string, options ...json.RawMessage) *approval.Request {
 		r := command(text)
@@ -473,7 +473,15 @@ func TestHarnessOptionsAreToldVerbatim(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", text, a.Option, err, want)
 		}
 	}
-	// Policy allows once; that cannot be said here, so a person decides.
+	// Policy allows once, or would not even ask; that cannot be said here, so a
+	// person decides.
+	skipped := b.ask(t.Context(), harness("ls", options[0], options[3]))
+	if _, err := b.Answer(t.Context(), reply(b.pending(), options[3])); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-skipped; a.err != nil || a.Outcome != approval.OutcomeCancel {
+		t.Errorf("%s, %v", a.Outcome, a.err)
+	}
 	done := b.ask(t.Context(), harness("echo hi", options[0], options[3]))
 	r := b.pending()
 	if _, err := b.Answer(t.Context(), reply(r, json.RawMessage(`"accept"`))); !errors.Is(err, approval.ErrNotOffered) {
