@@ -48,7 +48,10 @@ func TestOneDaemonServesAHome(t *testing.T) {
 		t.Errorf("regent status: exit code %d: %s", code, out)
 	}
 	refused()
-	healthy()
+	// Whom it knows it serves on, and it says that nobody else reaches it.
+	if health, err := person.Health(s.soon()); err != nil || health.OK || len(health.Reasons) != 1 || !strings.Contains(health.Reasons[0], "socket") {
+		t.Errorf("health: %+v, %v", health, err)
+	}
 	d.stop()
 	if a := <-waits; a.err != nil || a.State != approval.Lost {
 		t.Errorf("what waited is %s, %v; want lost", a.State, a.err)
