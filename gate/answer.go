@@ -210,8 +210,8 @@ func (g *Gate) Mark(ctx context.Context, id, instance string, mark Mark, reason 
 	}
 	if record.State == approval.Decided && (mark == MarkSent || mark == MarkResolved) {
 		next, err := g.ledger.MarkSent(ctx, record.From())
-		if conflict, ok := errors.AsType[*approval.ConflictError](err); ok && conflict.Current.Revision > record.Revision {
-			next, err = conflict.Current, nil // Sent was first
+		if current, ok := newer(err, record); ok {
+			next, err = current, nil // Sent was first
 		}
 		if err != nil {
 			return approval.Record{}, err
@@ -247,7 +247,7 @@ func (g *Gate) Sent(a Answer) {
 	g.async("record that an answer was written", func(ctx context.Context) error {
 		if !a.done {
 			record, err := g.ledger.MarkSent(ctx, from)
-			if conflict, ok := errors.AsType[*approval.ConflictError](err); ok && conflict.Current.Revision > from.Revision {
+			if _, ok := newer(err, *a.Record); ok {
 				return nil // the host has marked it itself
 			}
 			if err == nil {

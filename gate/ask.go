@@ -542,13 +542,22 @@ func (g *Gate) cancel(ctx context.Context, r approval.Record, by, reason string)
 			g.moved(next)
 			return next, nil
 		}
-		conflict, ok := errors.AsType[*approval.ConflictError](err)
-		if !ok || conflict.Current.Revision == r.Revision {
+		current, ok := newer(err, r)
+		if !ok {
 			return r, err
 		}
-		r = conflict.Current
+		r = current
 		g.moved(r)
 	}
+}
+
+// newer is the record that won where err says that r has moved on.
+func newer(err error, r approval.Record) (current approval.Record, ok bool) {
+	conflict, ok := errors.AsType[*approval.ConflictError](err)
+	if !ok || conflict.Current.Revision <= r.Revision {
+		return approval.Record{}, false
+	}
+	return conflict.Current, true
 }
 
 // moved takes a change that was made to those who wait and those who read.
@@ -640,8 +649,8 @@ func (g *Gate) reroute(w *wait) error {
 				g.stats.decided(next.Decision)
 			}
 		}
-		if conflict, ok := errors.AsType[*approval.ConflictError](err); ok && conflict.Current.Revision > r.Revision {
-			g.moved(conflict.Current)
+		if current, ok := newer(err, r); ok {
+			g.moved(current)
 			continue
 		}
 		if err != nil {

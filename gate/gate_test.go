@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,18 @@ func open(t *testing.T, e *gate.Epoch) *bench {
 		}
 	})
 	return b
+}
+
+// openWithClock is open with a clock that can be set: by so much it is ahead.
+func openWithClock(t *testing.T, e *gate.Epoch) (b *bench, set func(ahead time.Duration)) {
+	t.Helper()
+	b = open(t, e)
+	if err := errors.Join(b.Gate.Close(), b.db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var offset atomic.Int64
+	b.start(ledger.Options{Now: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }})
+	return b, func(ahead time.Duration) { offset.Store(int64(ahead)) }
 }
 
 // start opens ledger and gate, and returns what was found.
@@ -832,23 +845,11 @@ func TestHarnessRequestsWaitTenMinutesAtMost(t *testing.T) {
 func TestClockSetBackExtendsNothing(t *testing.T) {
 	e := epoch(t, "permissions: {mode: manual, request_timeout_seconds: 60}\n", noRm)
 	synctest.Test(t, func(t *testing.T) {
-		b := open(t, e)
-		if err := errors.Join(b.Gate.Close(), b.db.Close()); err != nil {
-			t.Fatal(err)
-		}
-		var mu sync.Mutex
-		var offset time.Duration
-		b.start(ledger.Options{Now: func() time.Time {
-			mu.Lock()
-			defer mu.Unlock()
-			return time.Now().Add(offset)
-		}})
+		b, set := openWithClock(t, e)
 		begin := time.Now()
 		done := b.ask(t.Context(), command("make"))
 		r := b.pending()
-		mu.Lock()
-		offset = -time.Hour
-		mu.Unlock()
+		set(-time.Hour)
 		a := <-done
 		if a.err != nil || a.Outcome == approval.OutcomeAllow || a.Outcome == "" {
 			t.Errorf("%+v, %v", a.Answer, a.err)
@@ -865,22 +866,10 @@ func TestClockSetBackExtendsNothing(t *testing.T) {
 func TestClockSetForwardLosesWhatWaits(t *testing.T) {
 	e := epoch(t, manual, noRm+echo)
 	synctest.Test(t, func(t *testing.T) {
-		b := open(t, e)
-		if err := errors.Join(b.Gate.Close(), b.db.Close()); err != nil {
-			t.Fatal(err)
-		}
-		var mu sync.Mutex
-		var offset time.Duration
-		b.start(ledger.Options{Now: func() time.Time {
-			mu.Lock()
-			defer mu.Unlock()
-			return time.Now().Add(offset)
-		}})
+		b, set := openWithClock(t, e)
 		done := b.ask(t.Context(), command("make"))
 		b.pending()
-		mu.Lock()
-		offset = time.Hour
-		mu.Unlock()
+		set(time.Hour)
 		if a := <-done; a.err != nil || a.Outcome != approval.OutcomeDeny || a.Record.State != approval.Expired && a.Record.State != approval.Lost {
 			t.Errorf("%+v, %v", a.Answer, a.err)
 		}
