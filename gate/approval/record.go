@@ -97,6 +97,9 @@ const (
 	SourceRule     Source = "rule"
 	SourceReviewer Source = "reviewer"
 	SourceHuman    Source = "human"
+	// SourceGrant is what was granted to the turn or the session before, or an
+	// acceptance for the session.
+	SourceGrant Source = "grant"
 	// SourceAuto is a mode of the configuration that accepts by itself.
 	SourceAuto Source = "auto"
 	// SourceTimeout is a wait that ended where no human could be asked.
@@ -116,6 +119,8 @@ type Decision struct {
 	// Settlement is what was granted, what was dropped and whether the answer
 	// went beyond the request. It is nil where no permissions were asked for.
 	Settlement *permission.Settlement `json:"settlement,omitempty"`
+	// Verdicts are those that a decision by a reviewer rests on.
+	Verdicts []Verdict `json:"verdicts,omitempty"`
 	// At is set by the transition.
 	At time.Time `json:"at"`
 }

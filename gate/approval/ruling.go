@@ -38,8 +38,8 @@ type Ruling struct {
 	External bool `json:"external"`
 	// ReadOnly is true when the call certainly only reads on this machine.
 	ReadOnly bool `json:"read_only"`
-	// Rules are the user rules that fired and are enforced, those that settled
-	// the route first.
+	// Rules are the rules that fired and are enforced, those that settled the
+	// route first. Guards of Regent's own are in the layer builtin.
 	Rules []Match `json:"rules"`
 	// Observed are the rules in mode warn or shadow that fired.
 	Observed []Match `json:"observed,omitempty"`
@@ -58,6 +58,12 @@ type Ruling struct {
 	// Failure is set when policy could not be evaluated and the request was
 	// therefore sent to a human.
 	Failure *Failure `json:"failure,omitempty"`
+	// Granted is true when the route is allow because of what a person or a
+	// reviewer granted the turn or the session before.
+	Granted bool `json:"granted,omitempty,omitzero"`
+	// Verdicts are what reviewers said under this ruling without settling it, in
+	// the order in which they were asked. A person is asked then.
+	Verdicts []Verdict `json:"verdicts,omitempty"`
 }
 
 // Match is a rule that fired.

@@ -151,7 +151,7 @@ func (d Decision) validate() error {
 		if d.By == "" {
 			return fmt.Errorf("%w: a decision by nobody", ErrInvalid)
 		}
-	case SourceAuto, SourceTimeout:
+	case SourceAuto, SourceGrant, SourceTimeout:
 	default:
 		return fmt.Errorf("%w: unknown source %q", ErrInvalid, d.Source)
 	}

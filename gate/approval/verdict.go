@@ -1,0 +1,134 @@
+package approval
+
+import (
+	"encoding/json"
+	"fmt"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/regent-policy/regent/gate/permission"
+)
+
+// VerdictOutcome is what a reviewer comes to. Only allow and deny are answers;
+// each of the others has a person asked.
+type VerdictOutcome string
+
+// The outcomes of a verdict.
+const (
+	VerdictAllow VerdictOutcome = "allow"
+	VerdictDeny  VerdictOutcome = "deny"
+	// VerdictCancel denies and ends the turn.
+	VerdictCancel VerdictOutcome = "cancel"
+	// VerdictUnsure is of a reviewer that cannot tell.
+	VerdictUnsure VerdictOutcome = "unsure"
+	// VerdictTimeout is of one that was not done in time.
+	VerdictTimeout VerdictOutcome = "timeout"
+	// VerdictError is of one that is missing, broke, or gave no usable answer.
+	VerdictError VerdictOutcome = "error"
+)
+
+// Risk is how much harm a reviewer sees in an action.
+type Risk string
+
+// The risks.
+const (
+	RiskLow      Risk = "low"
+	RiskMedium   Risk = "medium"
+	RiskHigh     Risk = "high"
+	RiskCritical Risk = "critical"
+)
+
+// Authorization is how far a reviewer finds that the user wanted the action.
+type Authorization string
+
+// The authorizations.
+const (
+	AuthorizationUnknown Authorization = "unknown"
+	AuthorizationLow     Authorization = "low"
+	AuthorizationMedium  Authorization = "medium"
+	AuthorizationHigh    Authorization = "high"
+)
+
+// Verdict is what one reviewer said of a request. It proposes; what becomes of
+// it is decided by the gate.
+type Verdict struct {
+	// Reviewer is the name of the reviewer in the configuration.
+	Reviewer string         `json:"reviewer"`
+	Outcome  VerdictOutcome `json:"outcome" jsonschema:"enum=allow,enum=deny,enum=cancel,enum=unsure,enum=timeout,enum=error"`
+	// Scope is how long an outcome that allows is meant to last; "" is the
+	// shortest that the request knows.
+	Scope         permission.Scope `json:"scope,omitempty"`
+	Risk          Risk             `json:"risk_level,omitempty"`
+	Authorization Authorization    `json:"user_authorization,omitempty"`
+	// Rationale says why, in the words of the reviewer or, for a timeout and an
+	// error, of Regent. It is not trusted.
+	Rationale string `json:"rationale,omitempty"`
+}
+
+// ParseReviewDecision reads a review decision of the Codex protocol (0.156.1 to
+// 0.171.0) for a request of some kind: approved, approved_for_session, denied,
+// abort, timed_out as words, approved_execpolicy_amendment,
+// network_policy_amendment and approved_mcp_amendment as objects with the one
+// member of that name. An amendment is never carried out: what is approved along
+// with one is approved as if it were not there.
+//
+// What a request for permissions is told by timed_out, abort and an amendment
+// about MCP tools is a refusal, which is final; for any other kind a reviewer
+// that timed out leaves the question open. Anything else is an [ErrInvalid].
+func ParseReviewDecision(text json.RawMessage, kind Kind) (Verdict, error) {
+	var word string
+	var object map[string]json.RawMessage
+	if jsonv2.Unmarshal(text, &word) != nil {
+		if err := jsonv2.Unmarshal(text, &object); err != nil || len(object) != 1 {
+			return Verdict{}, fmt.Errorf("%w: no review decision: %.100s", ErrInvalid, RedactText(string(text)))
+		}
+		for word = range object {
+		}
+	}
+	permissions := kind == KindPermissions
+	brief := permission.Once
+	if permissions {
+		brief = permission.Turn
+	}
+	amendment := object[word]
+	switch {
+	case word == "approved" && object == nil:
+		return Verdict{Outcome: VerdictAllow, Scope: brief}, nil
+	case word == "approved_for_session" && object == nil:
+		return Verdict{Outcome: VerdictAllow, Scope: permission.Session}, nil
+	case word == "denied" && object == nil:
+		return Verdict{Outcome: VerdictDeny}, nil
+	case word == "abort" && object == nil:
+		if permissions {
+			return Verdict{Outcome: VerdictDeny}, nil
+		}
+		return Verdict{Outcome: VerdictCancel}, nil
+	case word == "timed_out" && object == nil:
+		if permissions {
+			return Verdict{Outcome: VerdictDeny, Rationale: "the reviewer's own review timed out"}, nil
+		}
+		return Verdict{Outcome: VerdictTimeout, Rationale: "the reviewer's own review timed out"}, nil
+	case word == "approved_execpolicy_amendment" && object != nil:
+		return Verdict{Outcome: VerdictAllow, Scope: brief}, nil
+	case word == "approved_mcp_amendment" && object != nil:
+		if permissions {
+			return Verdict{Outcome: VerdictDeny}, nil
+		}
+		return Verdict{Outcome: VerdictAllow, Scope: brief}, nil
+	case word == "network_policy_amendment" && object != nil:
+		var body struct {
+			Amendment struct {
+				Action string `json:"action"`
+			} `json:"network_policy_amendment"`
+		}
+		if err := jsonv2.Unmarshal(amendment, &body); err == nil {
+			switch body.Amendment.Action {
+			case "allow":
+				return Verdict{Outcome: VerdictAllow, Scope: brief}, nil
+			case "deny":
+				return Verdict{Outcome: VerdictDeny}, nil
+			}
+		}
+	}
+	return Verdict{}, fmt.Errorf("%w: no review decision: %.100s", ErrInvalid, RedactText(string(text)))
+}
