@@ -102,12 +102,23 @@ func redactRuling(r Ruling) Ruling {
 	}
 	r.Rules, r.Observed = matches(r.Rules), matches(r.Observed)
 	r.Reasons, r.Context = texts(r.Reasons), texts(r.Context)
+	r.Verdicts = redactVerdicts(r.Verdicts)
 	if r.Failure != nil {
 		f := *r.Failure
 		f.Message = RedactText(f.Message)
 		r.Failure = &f
 	}
 	return r
+}
+
+// redactVerdicts masks what reviewers say: it is written from the call, and is
+// likely to quote it.
+func redactVerdicts(in []Verdict) []Verdict {
+	out := slices.Clone(in)
+	for i := range out {
+		out[i].Rationale = RedactText(out[i].Rationale)
+	}
+	return out
 }
 
 func redactValue(v jsontext.Value) (masked jsontext.Value, touched bool, err error) {

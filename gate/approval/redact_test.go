@@ -180,6 +180,7 @@ func TestRulingsAreMaskedInRecords(t *testing.T) {
 	d.Ruling.Reasons, d.Ruling.Context = []string{text}, []string{text}
 	d.Ruling.Rules, d.Ruling.Observed = []approval.Match{{ID: "A", Message: text}}, []approval.Match{{ID: "B", Message: text}}
 	d.Ruling.Failure = &approval.Failure{Kind: "evaluation", Message: text}
+	d.Ruling.Verdicts = []approval.Verdict{{Reviewer: "model", Outcome: approval.VerdictUnsure, Rationale: text}}
 	r, err := approval.New(d, noon)
 	if err != nil {
 		t.Fatal(err)
@@ -191,8 +192,32 @@ func TestRulingsAreMaskedInRecords(t *testing.T) {
 	if strings.Contains(string(out), "hunter2") {
 		t.Errorf("stored: %s", out)
 	}
-	if d.Ruling.Reasons[0] != text || d.Ruling.Rules[0].Message != text || d.Ruling.Failure.Message != text {
+	if d.Ruling.Reasons[0] != text || d.Ruling.Rules[0].Message != text || d.Ruling.Failure.Message != text || d.Ruling.Verdicts[0].Rationale != text {
 		t.Error("the ruling itself changed")
+	}
+}
+
+func TestWhatAReviewerSaysIsMaskedInDecisions(t *testing.T) {
+	r := pending(t)
+	const text = "it sends password=hunter2 to the host"
+	d := approval.Decision{
+		Option: json.RawMessage(`"decline"`), Outcome: approval.OutcomeDeny, Source: approval.SourceReviewer, By: "model", Reason: text,
+		Verdicts: []approval.Verdict{{Reviewer: "model", Outcome: approval.VerdictDeny, Risk: approval.RiskHigh, Rationale: text}},
+	}
+	r, err := r.Decide(r.From(), d, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const masked = "it sends password=[redacted] to the host"
+	want := []approval.Verdict{{Reviewer: "model", Outcome: approval.VerdictDeny, Risk: approval.RiskHigh, Rationale: masked}}
+	if diff := cmp.Diff(want, r.Decision.Verdicts); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+	if r.Decision.Reason != masked {
+		t.Errorf("reason = %q", r.Decision.Reason)
+	}
+	if d.Verdicts[0].Rationale != text {
+		t.Error("the verdict itself changed")
 	}
 }
 

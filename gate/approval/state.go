@@ -135,6 +135,7 @@ func (r Record) Decide(from From, d Decision, at time.Time) (Record, error) {
 	n := r.next(Decided, at)
 	d.Option = r.Options[i]
 	d.Reason = RedactText(d.Reason)
+	d.Verdicts = redactVerdicts(d.Verdicts)
 	d.At = at
 	n.Decision = &d
 	return n, nil
