@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -43,6 +44,9 @@ type Record struct {
 	Masked []string `json:"masked,omitempty"`
 	// Digest names the exact action, secrets included: see [Digest].
 	Digest string `json:"digest"`
+	// Operands are the files that the action runs, as they were when it was asked
+	// about. The digest does not bind what they hold; these do.
+	Operands []Operand `json:"operands,omitempty"`
 	// Ruling holds effects, the rules that fired, the reasons and the epoch. A
 	// new epoch replaces it while the request waits. Texts in it are masked too.
 	Ruling Ruling `json:"ruling"`
@@ -76,6 +80,36 @@ type ReviewerIdentity struct {
 	Name string `json:"name"`
 	// Fingerprint is the SHA-256 of its configuration without credentials.
 	Fingerprint string `json:"fingerprint"`
+}
+
+// Operand is a file that an action runs: a script, or a program that is named by
+// its path.
+type Operand struct {
+	Path string `json:"path"`
+	// SHA256 is that of what the file held, in lower-case hexadecimal.
+	SHA256 string `json:"sha256,omitempty"`
+	// Problem says why there is no SHA256: the file is missing, too large or no
+	// regular file. Two operands with a problem are never known to be the same.
+	Problem string `json:"problem,omitempty"`
+}
+
+// validate refuses an operand with neither a hash nor a problem, which would
+// later be equal to any other of that kind.
+func (o Operand) validate() error {
+	switch {
+	case o.Path == "" || !utf8.ValidString(o.Path):
+		return fmt.Errorf("%w: an operand with the path %q", ErrInvalid, o.Path)
+	case (o.SHA256 == "") == (o.Problem == ""):
+		return fmt.Errorf("%w: the operand %s needs a SHA-256 or a problem, and not both", ErrInvalid, o.Path)
+	case o.SHA256 != "" && !sha256Hex(o.SHA256):
+		return fmt.Errorf("%w: the operand %s has no SHA-256 in lower-case hexadecimal", ErrInvalid, o.Path)
+	}
+	return nil
+}
+
+func sha256Hex(s string) bool {
+	sum, err := hex.DecodeString(s)
+	return err == nil && len(sum) == sha256.Size && strings.ToLower(s) == s
 }
 
 // Outcome is what a decision means, whatever words the harness has for it.
@@ -141,6 +175,9 @@ type Draft struct {
 	Instance  string
 	Workspace string
 	Reviewers []ReviewerIdentity
+	// Operands are the files that the action runs, each with a SHA-256 or with
+	// the problem that there was with it.
+	Operands []Operand
 }
 
 // NativeOptions are offered where a request brings no options of its own.
@@ -148,7 +185,7 @@ var NativeOptions = []json.RawMessage{json.RawMessage(`"allow"`), json.RawMessag
 
 // New makes the pending record of a request, with a fresh id. It fails with
 // [ErrRequest] if the request is malformed and with [ErrInvalid] if the draft
-// lacks an instance, an epoch or a time to wait.
+// lacks an instance, an epoch or a time to wait, or has a malformed operand.
 func New(d Draft, at time.Time) (Record, error) {
 	at = Instant(at)
 	if d.Request == nil {
@@ -164,6 +201,11 @@ func New(d Draft, at time.Time) (Record, error) {
 		return Record{}, fmt.Errorf("%w: no epoch", ErrInvalid)
 	case d.Ruling.Deadlines.RequestSeconds <= 0:
 		return Record{}, fmt.Errorf("%w: no time to wait", ErrInvalid)
+	}
+	for _, o := range d.Operands {
+		if err := o.validate(); err != nil {
+			return Record{}, err
+		}
 	}
 	digest, err := Digest(d.Request)
 	if err != nil {
@@ -188,6 +230,7 @@ func New(d Draft, at time.Time) (Record, error) {
 		Request:   masked,
 		Masked:    where,
 		Digest:    digest,
+		Operands:  slices.Clone(d.Operands),
 		Ruling:    redactRuling(d.Ruling),
 		Reviewers: slices.Clone(d.Reviewers),
 		Options:   options,
@@ -269,7 +312,7 @@ func Instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) 
 //
 // Two requests with one digest ask for the same; numbers are compared as they
 // are written, so that no two of them fall together. What a command's files
-// hold is not in the request, hence not bound. A request that has no single
+// hold is not in the request, hence not bound: see [Record.Operands]. A request that has no single
 // reading (a name given twice, invalid UTF-8) is an [ErrRequest].
 func Digest(r *Request) (string, error) {
 	type tool struct {

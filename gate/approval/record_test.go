@@ -3,6 +3,7 @@ package approval_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,9 @@ import (
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/permission"
 )
+
+// someHash is the SHA-256 of nothing.
+const someHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -81,6 +85,23 @@ func TestNewRefusesHalfADraft(t *testing.T) {
 		{"no instance", func(d *approval.Draft) { d.Instance = "" }, approval.ErrInvalid},
 		{"no epoch", func(d *approval.Draft) { d.Ruling.Epoch = "" }, approval.ErrInvalid},
 		{"no time to wait", func(d *approval.Draft) { d.Ruling.Deadlines.RequestSeconds = 0 }, approval.ErrInvalid},
+		{"an operand without a path", func(d *approval.Draft) { d.Operands = []approval.Operand{{SHA256: someHash}} }, approval.ErrInvalid},
+		{"an operand whose path is not UTF-8", func(d *approval.Draft) {
+			d.Operands = []approval.Operand{{Path: "/w/\xff", SHA256: someHash}}
+		}, approval.ErrInvalid},
+		{"an operand of which nothing is known", func(d *approval.Draft) { d.Operands = []approval.Operand{{Path: "/w/x"}} }, approval.ErrInvalid},
+		{"an operand with a hash and a problem", func(d *approval.Draft) {
+			d.Operands = []approval.Operand{{Path: "/w/x", SHA256: someHash, Problem: "too large"}}
+		}, approval.ErrInvalid},
+		{"an operand with half a hash", func(d *approval.Draft) {
+			d.Operands = []approval.Operand{{Path: "/w/x", SHA256: someHash[:32]}}
+		}, approval.ErrInvalid},
+		{"an operand with a hash in capitals", func(d *approval.Draft) {
+			d.Operands = []approval.Operand{{Path: "/w/x", SHA256: strings.ToUpper(someHash)}}
+		}, approval.ErrInvalid},
+		{"an operand with a hash of other letters", func(d *approval.Draft) {
+			d.Operands = []approval.Operand{{Path: "/w/x", SHA256: strings.Repeat("g", 64)}}
+		}, approval.ErrInvalid},
 		{"arguments with two readings", func(d *approval.Draft) {
 			d.Request.Tool = &approval.Tool{Name: "x", Arguments: json.RawMessage(`{"a":1,"a":2}`)}
 		}, approval.ErrRequest},
@@ -95,6 +116,32 @@ func TestNewRefusesHalfADraft(t *testing.T) {
 				t.Errorf("err = %v, want %v", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestOperandsAreKeptAsTheyWere(t *testing.T) {
+	d := draft(t)
+	want := []approval.Operand{{Path: "/w/build.sh", SHA256: someHash}, {Path: "/w/gone.sh", Problem: "missing"}}
+	d.Operands = slices.Clone(want)
+	r, err := approval.New(d, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Operands[0].SHA256 = strings.Repeat("0", 64)
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored approval.Record
+	if err := json.Unmarshal(text, &stored); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, stored.Operands); diff != "" {
+		t.Errorf("operands (-want +got):\n%s", diff)
+	}
+	same, err := approval.New(draft(t), noon)
+	if err != nil || same.Digest != r.Digest {
+		t.Errorf("operands are part of the digest: %v", err)
 	}
 }
 

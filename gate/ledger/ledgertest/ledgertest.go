@@ -63,6 +63,9 @@ func Draft() approval.Draft {
 		Instance:  "i1",
 		Workspace: "/workspace/app",
 		Reviewers: []approval.ReviewerIdentity{{Name: "default/reviewer", Fingerprint: "f1"}},
+		Operands: []approval.Operand{
+			{Path: "/workspace/app/hooks/pre-push", SHA256: strings.Repeat("0f", 32)}, {Path: "/workspace/app/gone.sh", Problem: "missing"},
+		},
 	}
 }
 
