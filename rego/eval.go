@@ -91,9 +91,14 @@ func (p *Policy) query1(ctx context.Context, q oparego.PreparedEvalQuery, input 
 }
 
 // failed is the ruling when policy could not rule. A rule that fails must not turn
-// into a question what no rule can allow.
+// into a question what no rule can allow, nor lift the limit of what a person may
+// grant: what the ceilings of the rules are is not known then, so that a grant
+// ends with the turn.
 func (p *Policy) failed(in *Input, err error) approval.Ruling {
 	out := p.failure(err)
+	ceiling := openedCeiling(in)
+	ceiling.Scope = permission.Turn
+	out.Ceiling = &ceiling
 	if in.Facts.Guard.Barred {
 		out.Route = approval.RouteDeny
 		out.Reasons = []string{"policy could not rule, and Regent's own guard denies this: " + out.Failure.Message}
@@ -122,10 +127,11 @@ func (p *Policy) failure(err error) approval.Ruling {
 }
 
 // Unloaded is the ruling where no policy could be loaded at all: everything is
-// asked.
+// asked, and no permissions can be granted, since nothing says which.
 func Unloaded(err error, s Settings) approval.Ruling {
 	p := &Policy{settings: s}
 	out := p.failure(&failure{kind: "load", message: err.Error()})
+	out.Ceiling = &permission.Ceiling{Scope: permission.Turn}
 	if load, ok := errors.AsType[*LoadError](err); ok && len(load.Problems) > 0 {
 		first := load.Problems[0]
 		out.Failure.File, out.Failure.Line = first.File, first.Line
@@ -389,16 +395,12 @@ func (p *Policy) ceiling(v ast.Value, in *Input) (*permission.Ceiling, error) {
 	if !ok {
 		return nil, errors.New("the decision has no usable ceilings")
 	}
-	opens := in.Facts.Guard.Opens
-	if array.Len() == 0 && len(opens) == 0 {
+	limited := len(in.Facts.Guard.Opens) > 0
+	if array.Len() == 0 && !limited {
 		return nil, nil
 	}
 	env := Environment(in.Environment)
-	out := permission.Unlimited()
-	for _, name := range opens {
-		out.Permissions.FileSystem.Entries = append(out.Permissions.FileSystem.Entries, permission.Literal(name, permission.Deny))
-	}
-	limited := len(opens) > 0
+	out := openedCeiling(in)
 	for i := range array.Len() {
 		var ceilings []struct {
 			Package string                     `json:"package"`
@@ -418,6 +420,15 @@ func (p *Policy) ceiling(v ast.Value, in *Input) (*permission.Ceiling, error) {
 		return nil, nil
 	}
 	return &out, nil
+}
+
+// openedCeiling limits nothing but the sealed files that the request would open.
+func openedCeiling(in *Input) permission.Ceiling {
+	out := permission.Unlimited()
+	for _, name := range in.Facts.Guard.Opens {
+		out.Permissions.FileSystem.Entries = append(out.Permissions.FileSystem.Entries, permission.Literal(name, permission.Deny))
+	}
+	return out
 }
 
 // lower brings a ceiling down to what the fields of another one allow: a
