@@ -31,7 +31,7 @@ const group standing = -1
 // person, or settle who may: which workspaces are trusted, what is granted, who
 // holds a token. Those that write where agents are set up are unsure.
 var commands = map[string]standing{
-	"trust": decides, "untrust": decides, "grants": decides, "token": decides, "step-up": decides, "serve": decides,
+	"trust": decides, "untrust": decides, "token": decides, "step-up": decides, "serve": decides,
 
 	"permission":        group,
 	"permission decide": decides, "permission watch": decides,
@@ -41,9 +41,12 @@ var commands = map[string]standing{
 	"policy confirm": decides,
 	"policy list":    looks, "policy lint": looks, "policy schema": looks, "policy diff": looks,
 
-	// A ledger is only ever looked at. Any other word would change it.
+	// A ledger is only ever looked at, and so are grants by an agent. Any other
+	// word would change them.
 	"ledger":        group,
 	"ledger verify": looks, "ledger export": looks,
+	"grants":      group,
+	"grants list": looks,
 
 	"bench": looks, "check": looks, "classify": looks, "codex": looks, "completion": looks, "doctor": looks, "explain": looks,
 	"help": looks, "hook": looks, "init": looks, "plugin": looks, "profile": looks, "replay": looks, "status": looks,
@@ -55,7 +58,7 @@ func standingOf(words string) standing {
 	if s, ok := commands[words]; ok {
 		return s
 	}
-	if strings.HasPrefix(words, "ledger ") {
+	if strings.HasPrefix(words, "ledger ") || strings.HasPrefix(words, "grants ") {
 		return decides
 	}
 	return unsure
