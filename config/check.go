@@ -95,6 +95,7 @@ func (k *checker) values() {
 	k.policy()
 	k.reviewers()
 	k.plugins()
+	k.hooks(k.hook)
 	k.server()
 	k.principals()
 	if k.written("ledger.path") {
@@ -320,10 +321,46 @@ func (k *checker) plugins() {
 		} else if !digest.MatchString(plugin.SHA256) {
 			k.fault(path+".sha256", "is no SHA-256 digest", fmt.Sprintf("write 64 hexadecimal digits; these are %d characters", len([]rune(plugin.SHA256))), nil)
 		}
-		for i, variable := range plugin.Env {
-			if !variableName.MatchString(variable) {
-				k.fault(fmt.Sprintf("%s.env[%d]", path, i), "is no name of an environment variable", "name the variable alone; its value comes from the environment", nil)
-			}
+		k.variables(path+".env", plugin.Env)
+	}
+}
+
+// hooks calls each for every hook, with the path that it stands at.
+func (k *checker) hooks(each func(path string, h *Hook)) {
+	r := &k.c.RequestPermissions
+	for i := range r.Before {
+		each(fmt.Sprintf("request_permissions.before[%d]", i), &r.Before[i])
+	}
+	for i := range r.After {
+		each(fmt.Sprintf("request_permissions.after[%d]", i), &r.After[i])
+	}
+}
+
+func (k *checker) hook(path string, h *Hook) {
+	command, reviewer := k.written(path+".command"), k.written(path+".reviewer")
+	switch {
+	case command && reviewer:
+		k.fault(path+".reviewer", "stands beside command", "keep one of the two", nil)
+	case command:
+		k.command(path+".command", h.Command)
+	case reviewer:
+		if _, ok := k.c.Reviewers[h.Reviewer]; !ok {
+			k.fault(path+".reviewer", "no reviewer is named "+readable(h.Reviewer), k.declared("reviewers", inOrder(k, "reviewers", k.c.Reviewers), h.Reviewer), nil)
+		}
+		if k.written(path + ".env") {
+			k.fault(path+".env", "means nothing to a hook that is a reviewer", "such a hook takes reviewer, timeout_seconds", nil)
+		}
+	default:
+		k.fault(path, "has neither command nor reviewer", "write one of the two", nil)
+	}
+	k.variables(path+".env", h.Env)
+}
+
+// variables refuses what is no name of an environment variable.
+func (k *checker) variables(path string, names []string) {
+	for i, name := range names {
+		if !variableName.MatchString(name) {
+			k.fault(fmt.Sprintf("%s[%d]", path, i), "is no name of an environment variable", "name the variable alone; its value comes from the environment", nil)
 		}
 	}
 }
@@ -363,8 +400,8 @@ func (k *checker) principals() {
 
 func isAgent(principal string) bool { return strings.HasPrefix(strings.ToLower(principal), "agent:") }
 
-// resolve makes the paths absolute and brings digests into one form. It is for
-// values that have been checked.
+// resolve makes the paths absolute, brings digests into one form and fills in
+// the defaults of items. It is for values that have been checked.
 func (k *checker) resolve() {
 	c := k.c
 	abs := func(path *string) {
@@ -392,6 +429,15 @@ func (k *checker) resolve() {
 		p.SHA256 = strings.ToLower(p.SHA256)
 		c.Plugins[name] = p
 	}
+	k.hooks(func(_ string, h *Hook) {
+		if len(h.Command) == 0 {
+			return
+		}
+		abs(&h.Command[0])
+		if h.TimeoutSeconds == 0 {
+			h.TimeoutSeconds = hookSeconds
+		}
+	})
 }
 
 // files checks that what the configuration refers to is there.
@@ -420,6 +466,11 @@ func (k *checker) files() {
 	for _, name := range inOrder(k, "plugins", c.Plugins) {
 		k.program("plugins."+name+".command[0]", c.Plugins[name].Command[0])
 	}
+	k.hooks(func(path string, h *Hook) {
+		if len(h.Command) > 0 {
+			k.program(path+".command[0]", h.Command[0])
+		}
+	})
 }
 
 func (k *checker) stat(key, path, hint string) (fs.FileInfo, bool) {

@@ -63,6 +63,11 @@ type Config struct {
 	//	  acme: {command: [bin/acme-reviewer]}
 	Plugins map[string]Plugin `json:"plugins" name:"name"`
 
+	// RequestPermissions is about the tool of that name, by which an agent asks
+	// for more than it has: whether agents are offered it, and which hooks have a
+	// say in what comes of it.
+	RequestPermissions RequestPermissions `json:"request_permissions"`
+
 	// Server says where the daemon of this home listens.
 	Server Server `json:"server" home:"true"`
 
@@ -448,6 +453,93 @@ type Plugin struct {
 	Env []string `json:"env,omitempty" unique:"true"`
 }
 
+// RequestPermissions is the request_permissions section.
+type RequestPermissions struct {
+	// Enabled says whether agents of native hosts are offered the tool
+	// request_permissions. Where it is false they are not, and cannot ask for more
+	// than they have by it.
+	//
+	//	request_permissions: {enabled: false}
+	Enabled bool `json:"enabled"`
+
+	// Before are the hooks that see a request before anything else is made of
+	// it, also before its environment is looked up, one after the other. Each may
+	// block the request or narrow it, and none can widen it. One that is late or
+	// broken blocks it. Hooks of a workspace come after those of the home.
+	//
+	//	request_permissions:
+	//	  before:
+	//	    - {command: [bin/screen, --strict], timeout_seconds: 5, env: [ACME_TOKEN_FILE]}
+	Before []Hook `json:"before,omitempty"`
+
+	// After are the hooks that see the answer to a request once its grant is
+	// recorded, one after the other. Each may withhold the answer from the agent,
+	// and none can undo the grant: what is to prevent one belongs into before. One
+	// that is late or broken withholds the answer. Hooks of a workspace come after
+	// those of the home.
+	//
+	//	request_permissions:
+	//	  after:
+	//	    - {command: [bin/tell]}
+	After []Hook `json:"after,omitempty"`
+}
+
+// Hook is one item of request_permissions.before and request_permissions.after.
+// Exactly one of Command and Reviewer is set.
+type Hook struct {
+	// Command is the program that is the hook, and its arguments. It is started
+	// for each request. The program is a path and has to be executable; it is not
+	// looked up in PATH, and no shell takes part.
+	//
+	//	request_permissions:
+	//	  before: [{command: [bin/screen, --strict]}]
+	//	  after: [{command: [bin/tell]}]
+	Command []string `json:"command,omitempty"`
+
+	// Reviewer is the reviewer of this file, by its name below reviewers, that is
+	// the hook, in place of command.
+	//
+	//	reviewers: {acme/risk: {kind: rego, query: data.home.review.verdict}}
+	//	request_permissions:
+	//	  before: [{reviewer: acme/risk}]
+	//	  after: [{reviewer: acme/risk}]
+	Reviewer string `json:"reviewer,omitempty"`
+
+	// TimeoutSeconds is how long the hook may take. It is 0 where it is not
+	// written and the hook is a reviewer.
+	//
+	//	request_permissions:
+	//	  before: [{command: [bin/screen], timeout_seconds: 5}]
+	//	  after: [{command: [bin/tell], timeout_seconds: 5}]
+	TimeoutSeconds int `json:"timeout_seconds,omitempty" range:"1..60" default:"10, for a reviewer its own"`
+
+	// Env are the environment variables, by name, that the program sees. It sees
+	// no others. Only a command may have them.
+	//
+	//	request_permissions:
+	//	  before: [{command: [bin/screen], env: [ACME_TOKEN_FILE]}]
+	//	  after: [{command: [bin/tell], env: [ACME_TOKEN_FILE]}]
+	Env []string `json:"env,omitempty" unique:"true"`
+}
+
+// hookSeconds is how long the command of a hook may take where the file does
+// not say.
+const hookSeconds = 10
+
+// same reports whether two hooks do the same.
+func (h Hook) same(other Hook) bool {
+	return slices.Equal(h.Command, other.Command) && h.Reviewer == other.Reviewer &&
+		h.TimeoutSeconds == other.TimeoutSeconds && slices.Equal(h.Env, other.Env)
+}
+
+// name is what a hook is in a word: its program or its reviewer.
+func (h Hook) name() string {
+	if len(h.Command) > 0 {
+		return h.Command[0]
+	}
+	return h.Reviewer
+}
+
 // Server is the server section.
 type Server struct {
 	// Socket is the Unix socket that the daemon listens on.
@@ -534,11 +626,12 @@ func Default(dir string) *Config {
 			RequestTimeoutSeconds: 600,
 			ReadOnlyCommands:      ReadOnlyAsk,
 		},
-		ApprovalPolicy: ApprovalPolicy{Name: ApprovalOnRequest},
-		Policy:         Policy{EvaluationTimeoutMS: 100},
-		Server:         Server{Socket: filepath.Join(dir, "runtime", "regent.sock")},
-		Ledger:         Ledger{Driver: LedgerSQLite, Path: filepath.Join(dir, "runtime", "runtime.db")},
-		Dir:            dir,
+		ApprovalPolicy:     ApprovalPolicy{Name: ApprovalOnRequest},
+		Policy:             Policy{EvaluationTimeoutMS: 100},
+		RequestPermissions: RequestPermissions{Enabled: true},
+		Server:             Server{Socket: filepath.Join(dir, "runtime", "regent.sock")},
+		Ledger:             Ledger{Driver: LedgerSQLite, Path: filepath.Join(dir, "runtime", "runtime.db")},
+		Dir:                dir,
 	}
 }
 
@@ -546,7 +639,8 @@ func Default(dir string) *Config {
 // characters.
 type KeyPos struct {
 	// Path is the key with those it stands below, as in permissions.mode,
-	// reviewers.acme/risk.kind and policy.paths[0].
+	// reviewers.acme/risk.kind, policy.paths[0] and
+	// request_permissions.before[0].command.
 	Path   string `json:"path"`
 	Line   int    `json:"line"`
 	Column int    `json:"column"`

@@ -199,7 +199,7 @@ func (d *decoder) otherKey(key, parent string, siblings []string) string {
 		if i := strings.LastIndexByte(k.Path, '.'); i >= 0 {
 			above, last = k.Path[:i], k.Path[i+1:]
 		}
-		if last == key && above != parent && !strings.Contains(above, "<") {
+		if last == key && above != parent && !strings.ContainsAny(above, "<[") {
 			if above == "" {
 				return key + " belongs at the top of the file"
 			}
@@ -270,6 +270,13 @@ func principalFault(name string) string {
 }
 
 func (d *decoder) items(pos KeyPos, n *yaml.Node, v reflect.Value, tag reflect.StructTag) *Error {
+	if n.Kind != yaml.SequenceNode && v.Type().Elem().Kind() == reflect.Struct {
+		hint := "start each mapping with a hyphen"
+		if n.Kind != yaml.MappingNode {
+			hint += ", as in - {key: value}"
+		}
+		return d.at(pos, "wants a list of mappings, not "+d.describe(n, tag), hint)
+	}
 	if n.Kind != yaml.SequenceNode {
 		hint := "write a list, as in [first, second]"
 		if n.Kind == yaml.ScalarNode && tag.Get("secret") == "" && plainName.MatchString(n.Value) {
@@ -284,8 +291,11 @@ func (d *decoder) items(pos KeyPos, n *yaml.Node, v reflect.Value, tag reflect.S
 		if err := d.value(at, item, items.Index(i), tag); err != nil {
 			return err
 		}
+		if tag.Get("unique") != "true" {
+			continue
+		}
 		text := items.Index(i).String()
-		if before, ok := first[text]; ok && tag.Get("unique") == "true" {
+		if before, ok := first[text]; ok {
 			return d.at(at, quoted(text)+" is listed twice", fmt.Sprintf("the first is at line %d", n.Content[before].Line))
 		}
 		first[text] = i

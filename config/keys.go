@@ -10,12 +10,13 @@ import (
 // Key describes one key of a config.yaml, as it is read from the Go field.
 type Key struct {
 	// Path is the key with those it stands below. A part that is a free name is
-	// written in angle brackets, as in plugins.<name>.command.
+	// written in angle brackets, as in plugins.<name>.command, and [] follows the
+	// part that is a list, as in request_permissions.before[].command.
 	Path string `json:"path"`
 	// Field is the Go field that documents the key, as in Permissions.Mode.
 	Field string `json:"-"`
 	// Type is what the value is: text, word, whole number, true or false, list of
-	// text, mapping, or a choice of two of them.
+	// text, list of mappings, mapping, or a choice of two of them.
 	Type string `json:"type"`
 	// Values are the words that are taken, for a closed set.
 	Values []string `json:"values,omitempty"`
@@ -86,6 +87,10 @@ func describeFields(keys *[]Key, parent string, v reflect.Value, home bool) {
 				entry := reflect.Zero(value.Type().Elem())
 				describeFields(keys, key.Path+".<"+field.Tag.Get("name")+">", entry, key.HomeOnly)
 			}
+		case reflect.Slice:
+			if value.Type().Elem().Kind() == reflect.Struct {
+				describeFields(keys, key.Path+"[]", reflect.Zero(value.Type().Elem()), key.HomeOnly)
+			}
 		}
 	}
 }
@@ -112,6 +117,9 @@ func describeType(key *Key, v reflect.Value, tag reflect.StructTag) {
 		}
 	case reflect.Slice:
 		key.Type = "list of text"
+		if v.Type().Elem().Kind() == reflect.Struct {
+			key.Type = "list of mappings"
+		}
 		if !key.Required {
 			def = "[]"
 		}
@@ -135,8 +143,8 @@ func describeType(key *Key, v reflect.Value, tag reflect.StructTag) {
 	default:
 		panic("config: no way to describe " + v.Type().String())
 	}
-	if strings.Contains(key.Path, "<") && def == "[]" {
-		def = "" // which reviewer takes the list depends on its kind
+	if strings.ContainsAny(key.Path, "<[") && def == "[]" {
+		def = "" // which reviewer or hook takes the list depends on its kind
 	}
 	if key.Default == "" && !key.Required {
 		key.Default = def

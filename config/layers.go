@@ -62,6 +62,9 @@ type setting struct {
 	// common copies the part of the value that loosens nothing, where the whole
 	// does.
 	common func(into, from *Config)
+	// never lists what is written and never comes from a workspace that is not
+	// trusted, whether or not it loosens. It stands in place of take.
+	never func(found *Config) []change
 }
 
 // settings has every key that a file can write, or a key above it. A key that
@@ -170,6 +173,19 @@ var settings = []setting{
 		},
 	},
 	{
+		path: "request_permissions.enabled",
+		rule: "true after false",
+		looser: func(base, other *Config) []change {
+			if base.RequestPermissions.Enabled || !other.RequestPermissions.Enabled {
+				return nil
+			}
+			return []change{{"request_permissions.enabled", "false", "true", "agents can ask for more than they have"}}
+		},
+		take: func(into, from *Config) { into.RequestPermissions.Enabled = from.RequestPermissions.Enabled },
+	},
+	hooked("request_permissions.before", func(c *Config) []Hook { return c.RequestPermissions.Before }),
+	hooked("request_permissions.after", func(c *Config) []Hook { return c.RequestPermissions.After }),
+	{
 		path: "server.http",
 		rule: "an added or changed address",
 		looser: func(base, other *Config) []change {
@@ -259,6 +275,43 @@ func switched(path, reason string, get func(*Config) *bool) setting {
 		},
 		take: func(into, from *Config) { *get(into) = *get(from) },
 	}
+}
+
+// hooked is a list of hooks. A hook only ever takes away, so an added one
+// loosens nothing. It runs a program all the same, so a workspace that is not
+// trusted adds none.
+func hooked(path string, get func(*Config) []Hook) setting {
+	return setting{
+		path:   path,
+		rule:   "a removed, changed or moved hook",
+		looser: func(base, other *Config) []change { return hooksLooser(path, get(base), get(other)) },
+		never: func(found *Config) []change {
+			var all []change
+			for i, h := range get(found) {
+				all = append(all, change{fmt.Sprintf("%s[%d]", path, i), "", h.name(), "this hook takes part in requests"})
+			}
+			return all
+		},
+	}
+}
+
+// hooksLooser looks for the hooks of base in other, in their order: a hook sees
+// what the ones before it have left, and stops less of it once they are others.
+func hooksLooser(path string, base, other []Hook) []change {
+	var found []change
+	next := 0
+	for _, before := range base {
+		if i := slices.IndexFunc(other[next:], before.same); i >= 0 {
+			next += i + 1
+			continue
+		}
+		if i := slices.IndexFunc(other, func(h Hook) bool { return h.name() == before.name() }); i >= 0 {
+			found = append(found, change{fmt.Sprintf("%s[%d]", path, i), "", "", "this hook takes part in another way or in another place"})
+			continue
+		}
+		found = append(found, change{path, before.name(), "", "this hook no longer takes part"})
+	}
+	return found
 }
 
 // approvalLooser compares what each policy lets be asked. Of two that let the
@@ -387,8 +440,8 @@ func placed(c *Config, changes []change) []Loosening {
 // found, everything else that found does not tighten is that of base. So
 // Looser(base, result) is empty.
 //
-// Reviewers, plugins and an organization run programs or outrank other rules
-// and are never taken. Of found's policy.paths those are kept that lie, with
+// Reviewers, plugins, hooks and an organization run programs or outrank other
+// rules and are never taken. Of found's policy.paths those are kept that lie, with
 // symbolic links followed, in the folder of the workspace, or in the one that
 // holds it where it is called .regent: other files of this machine are not for
 // its rules to read. A path that cannot be resolved is not kept.
@@ -401,6 +454,10 @@ func TightenOnly(base, found *Config) (*Config, []Loosening) {
 		}
 		if s.path == "policy.paths" || homeOnly(s.path) {
 			continue // dealt with below
+		}
+		if s.never != nil {
+			refused = append(refused, placed(found, s.never(found))...)
+			continue
 		}
 		candidate := result
 		if s.take == nil {
@@ -440,8 +497,8 @@ func TightenOnly(base, found *Config) (*Config, []Loosening) {
 
 // Overlay lays over, the file of a workspace that its owner trusts, over base.
 // Each key that over writes takes the place of base's: a list as a whole,
-// reviewers and plugins entry by entry. The result has over's Path, Dir and
-// Policy.Paths. What over may not change is listed and has no effect: the keys
+// reviewers and plugins entry by entry. Hooks take no other's place: over's come
+// after those of base. The result has over's Path, Dir and Policy.Paths. What over may not change is listed and has no effect: the keys
 // that only a home's file may hold, and the organization where base has one.
 func Overlay(base, over *Config) (*Config, []Loosening) {
 	result := *base
@@ -476,6 +533,10 @@ func overlay(into, from *Config, path string) {
 		into.Reviewers = joined(into.Reviewers, from.Reviewers)
 	case "plugins":
 		into.Plugins = joined(into.Plugins, from.Plugins)
+	case "request_permissions.before":
+		into.RequestPermissions.Before = slices.Concat(into.RequestPermissions.Before, from.RequestPermissions.Before)
+	case "request_permissions.after":
+		into.RequestPermissions.After = slices.Concat(into.RequestPermissions.After, from.RequestPermissions.After)
 	default:
 		panic("config: no way to lay " + path + " over another file")
 	}

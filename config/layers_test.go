@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/regent-policy/regent/config"
@@ -108,6 +109,21 @@ var steps = []struct {
 	{"a plugin's pin is removed", "plugins: {a: {command: [/x], sha256: 6b51d431df5d7f141cbececcf79edf3dd861c3b4069f0b11661a3eefacbba918}}", "plugins: {a: {command: [/x]}}", []string{`plugins.a: "" to ""`}},
 	{"a plugin is removed", "plugins: {a: {command: [/x]}}", "", nil},
 
+	{"agents may ask again", "request_permissions: {enabled: false}", "request_permissions: {enabled: true}", []string{`request_permissions.enabled: "false" to "true"`}},
+	{"agents may ask again by default", "request_permissions: {enabled: false}", "", []string{`request_permissions.enabled: "false" to "true"`}},
+	{"agents no longer ask", "", "request_permissions: {enabled: false}", nil},
+	{"a hook is added", "request_permissions: {before: [{command: [/a]}, {command: [/c]}]}", "request_permissions: {before: [{command: [/a]}, {command: [/b]}, {command: [/c]}], after: [{command: [/d]}]}", nil},
+	{"a hook is removed", "request_permissions: {before: [{command: [/a]}, {command: [/b]}]}", "request_permissions: {before: [{command: [/b]}]}", []string{`request_permissions.before: "/a" to ""`}},
+	{"a hook is removed with its section", "reviewers: {a/b: {kind: rego, query: data.x}}\nrequest_permissions: {after: [{reviewer: a/b}]}", "reviewers: {a/b: {kind: rego, query: data.x}}", []string{`request_permissions.after: "a/b" to ""`}},
+	{"a hook is removed once of twice", "request_permissions: {before: [{command: [/a]}, {command: [/a]}]}", "request_permissions: {before: [{command: [/a]}]}", []string{`request_permissions.before[0]: "" to ""`}},
+	{"a hook is replaced", "request_permissions: {before: [{command: [/a]}]}", "request_permissions: {before: [{command: [/b]}]}", []string{`request_permissions.before: "/a" to ""`}},
+	{"a hook comes later", "request_permissions: {before: [{command: [/a]}]}", "request_permissions: {after: [{command: [/a]}]}", []string{`request_permissions.before: "/a" to ""`}},
+	{"a hook moves", "request_permissions: {before: [{command: [/a]}, {command: [/b]}]}", "request_permissions: {before: [{command: [/b]}, {command: [/a]}]}", []string{`request_permissions.before[0]: "" to ""`}},
+	{"a hook's arguments change", "request_permissions: {before: [{command: [/a, --strict]}]}", "request_permissions: {before: [{command: [/b]}, {command: [/a]}]}", []string{`request_permissions.before[1]: "" to ""`}},
+	{"a hook's time changes", "request_permissions: {before: [{command: [/a]}]}", "request_permissions: {before: [{command: [/a], timeout_seconds: 9}]}", []string{`request_permissions.before[0]: "" to ""`}},
+	{"a hook's time is written out", "request_permissions: {before: [{command: [/a]}]}", "request_permissions: {before: [{command: [/a], timeout_seconds: 10, env: []}]}", nil},
+	{"a hook's environment changes", "request_permissions: {after: [{command: [/a]}]}", "request_permissions: {after: [{command: [/a], env: [A]}]}", []string{`request_permissions.after[0]: "" to ""`}},
+
 	{"the daemon listens to more", "", "server: {http: 127.0.0.1:7340}", []string{`server.http: "" to "127.0.0.1:7340"`}},
 	{"the daemon listens to less", "server: {http: 127.0.0.1:7340}", "server: {socket: other}", nil},
 	{"an owner is added", "principals: {owner: [a]}", "principals: {owner: [a, b]}", []string{`principals.owner: "" to "b"`}},
@@ -175,7 +191,7 @@ func TestLooserHasARuleForEveryKeyThatLoosens(t *testing.T) {
 		}
 		judged := false
 		for path := range with {
-			judged = judged || with[path] && (path == key.Path || strings.HasPrefix(key.Path, path+"."))
+			judged = judged || with[path] && (path == key.Path || strings.HasPrefix(key.Path, path+".") || strings.HasPrefix(key.Path, path+"[]."))
 		}
 		if !judged {
 			t.Errorf("%s: nothing says what is looser", key.Path)
@@ -189,6 +205,9 @@ func TestTightenOnlyStepByStep(t *testing.T) {
 	for _, tc := range steps {
 		if tc.after == "" || strings.Contains(tc.name, "rules are") {
 			continue // a key that is not written says nothing
+		}
+		if strings.HasPrefix(tc.name, "a hook") {
+			continue // no hook is taken, whatever it does: see below
 		}
 		t.Run(tc.name, func(t *testing.T) {
 			base, found := home(t, tc.before), workspace(t, tc.after)
@@ -291,6 +310,33 @@ func TestTightenOnlyTakesNoReviewerPluginOrOrganization(t *testing.T) {
 	}
 }
 
+func TestTightenOnlyTakesNoHook(t *testing.T) {
+	const reviewer = "reviewers: {a/b: {kind: rego, query: data.x}}\n"
+	base := home(t, reviewer+"request_permissions: {before: [{command: [/screen]}, {reviewer: a/b}]}")
+	found := workspace(t, reviewer+"request_permissions:\n"+
+		"  enabled: false\n"+
+		"  before:\n"+
+		"    - {command: [bin/mine]}\n"+
+		"    - {command: [/screen]}\n"+
+		"  after: [{reviewer: a/b}]\n")
+	got, refused := config.TightenOnly(base, found)
+	want := home(t, reviewer+"request_permissions: {enabled: false, before: [{command: [/screen]}, {reviewer: a/b}]}")
+	if diff := cmp.Diff(want, got, settings, sameFile); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+	var lines []string
+	for _, l := range refused {
+		lines = append(lines, l.String())
+	}
+	if diff := cmp.Diff([]string{
+		"/work/app/.regent/config.yaml:6:7: request_permissions.before[0]: this hook takes part in requests (from nothing to /work/app/.regent/bin/mine)",
+		"/work/app/.regent/config.yaml:7:7: request_permissions.before[1]: this hook takes part in requests (from nothing to /screen)",
+		"/work/app/.regent/config.yaml:8:11: request_permissions.after[0]: this hook takes part in requests (from nothing to a/b)",
+	}, lines); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
+	}
+}
+
 func TestTightenOnlyKeepsRulesInTheWorkspace(t *testing.T) {
 	dir := tree(t, map[string]string{
 		"app/.regent/config.yaml": "version: 1\npolicy: {paths: [policies, ../shared, ../../outside, inside, leaves]}\n",
@@ -341,6 +387,31 @@ func TestOverlay(t *testing.T) {
 	}
 	if len(base.Reviewers) != 2 || base.Reviewers["a/b"].Query != "data.b" {
 		t.Errorf("the base was changed: %v", base.Reviewers)
+	}
+}
+
+func TestOverlayAddsHooks(t *testing.T) {
+	base := home(t, "request_permissions: {enabled: false, before: [{command: [/a]}, {command: [/b]}]}")
+	for _, tc := range []struct {
+		name, over, want string
+	}{
+		{"after those of the home", "{before: [{command: [/c]}], after: [{command: [bin/d]}]}", "{enabled: false, before: [{command: [/a]}, {command: [/b]}, {command: [/c]}], after: [{command: [/work/app/.regent/bin/d]}]}"},
+		{"also the same once more", "{before: [{command: [/a]}]}", "{enabled: false, before: [{command: [/a]}, {command: [/b]}, {command: [/a]}]}"},
+		{"an empty list removes none", "{enabled: true, before: []}", "{enabled: true, before: [{command: [/a]}, {command: [/b]}]}"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, refused := config.Overlay(base, workspace(t, "request_permissions: "+tc.over))
+			want := home(t, "request_permissions: "+tc.want)
+			if diff := cmp.Diff(want.RequestPermissions, got.RequestPermissions, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if len(refused) != 0 {
+				t.Errorf("refused = %v", refused)
+			}
+			if len(base.RequestPermissions.Before) != 2 || len(base.RequestPermissions.After) != 0 {
+				t.Errorf("the base was changed: %v", base.RequestPermissions)
+			}
+		})
 	}
 }
 
@@ -400,6 +471,11 @@ var file = rapid.Custom(func(t *rapid.T) string {
 		"evaluation_timeout_ms": {"1", "100", "10000"}, "test_before_load": {"true", "false"}, "confirm_loosening": {"true", "false"},
 		"organization": {"{path: /a}", "{path: /b}"},
 		"capabilities": {"{allow_builtins: [http.send]}", "{allow_builtins: [opa.runtime], allow_net: [a]}", "{allow_net: [a, b]}"},
+	})
+	section("request_permissions", map[string][]string{
+		"enabled": {"true", "false"},
+		"before":  {"[]", "[{command: [/a]}]", "[{command: [/b]}]", "[{command: [/a]}, {command: [/b]}]", "[{command: [/b]}, {command: [/a]}, {command: [/a, -v]}]"},
+		"after":   {"[{command: [/a]}]", "[{command: [/a], timeout_seconds: 1}]"},
 	})
 	section("server", map[string][]string{"http": {"127.0.0.1:1", "127.0.0.1:2"}})
 	section("principals", map[string][]string{"owner": {"[a]", "[a, b]"}, "members": {"{c: observer}", "{c: member}"}, "step_up": {"true", "false"}})

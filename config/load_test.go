@@ -66,6 +66,10 @@ func TestLoadChecksTheFilesReferredTo(t *testing.T) {
 		{"a program is not looked up", "reviewers: {a/b: {kind: command, command: [sh, -c, exit]}}\n", nil, "2:44: reviewers.a/b.command[0]: DIR/sh does not exist; programs are not looked up in PATH: write the path of this one"},
 		{"a program is a file", "reviewers: {a/b: {kind: command, command: [bin]}}\n", map[string]string{"bin/x": ""}, "2:44: reviewers.a/b.command[0]: DIR/bin is not a program"},
 		{"a program is executable", "plugins: {acme: {command: [acme]}}\n", map[string]string{"acme": ""}, "2:28: plugins.acme.command[0]: DIR/acme is not executable; run chmod +x on it"},
+		{"a hook's program exists", "request_permissions:\n  before: [{command: [bin/screen]}]\n", nil, "3:23: request_permissions.before[0].command[0]: DIR/bin/screen does not exist; programs are not looked up in PATH: write the path of this one"},
+		{"a hook's program is not looked up", "request_permissions:\n  after: [{command: [sh]}]\n", nil, "3:22: request_permissions.after[0].command[0]: DIR/sh does not exist; programs are not looked up in PATH: write the path of this one"},
+		{"a hook's program is a file", "request_permissions:\n  before: [{command: [bin]}]\n", map[string]string{"bin/x": ""}, "3:23: request_permissions.before[0].command[0]: DIR/bin is not a program"},
+		{"a hook's program is executable", "request_permissions:\n  before: [{command: [bin/x]}]\n  after: [{command: [tell]}]\n", map[string]string{"bin/x": "", "tell": ""}, "4:22: request_permissions.after[0].command[0]: DIR/tell is not executable; run chmod +x on it"},
 		{"a key file exists", "reviewers: {a/b: {kind: model, provider: openai, model: m, api_key_file: key}}\n", nil, "2:60: reviewers.a/b.api_key_file: DIR/key does not exist"},
 		{"a key file is a file", "reviewers: {a/b: {kind: model, provider: openai, model: m, api_key_file: secrets}}\n", map[string]string{"secrets/x": ""}, "2:60: reviewers.a/b.api_key_file: DIR/secrets is not a file"},
 		{"the usual folder of policies is a folder", "", map[string]string{"policies": ""}, "1:1: policy.paths: DIR/policies is not a folder; rename it, or write policy.paths"},
@@ -98,7 +102,9 @@ func TestLoadAcceptsTheFilesReferredTo(t *testing.T) {
 			"plugins: {acme: {command: [bin/acme]}}\n" +
 			"reviewers:\n" +
 			"  a/m: {kind: model, provider: openai, model: m, api_key_file: secrets/key}\n" +
-			"  a/c: {kind: command, command: [bin/check]}\n",
+			"  a/c: {kind: command, command: [bin/check]}\n" +
+			"request_permissions: {before: [{command: [bin/screen]}], after: [{command: [bin/tell]}, {reviewer: a/c}]}\n",
+		"bin/screen": "", "bin/tell": "",
 		"policies/": "", "one.rego": "", "data.json": "", "more.yml": "", "linked": "-> policies", "org.tar.gz": "",
 		"bin/acme": "", "bin/check": "", "secrets/key": "",
 	})
@@ -122,11 +128,14 @@ func TestLoadWarnsOfFilesOthersReach(t *testing.T) {
 	dir := tree(t, map[string]string{
 		"config.yaml": "version: 1\nreviewers:\n" +
 			"  a/m: {kind: model, provider: openai, model: m, api_key_file: key}\n" +
-			"  a/c: {kind: command, command: [bin/check]}\n",
-		"key": "", "bin/check": "",
+			"  a/c: {kind: command, command: [bin/check]}\n" +
+			"request_permissions: {after: [{command: [bin/tell]}]}\n",
+		"key": "", "bin/check": "", "bin/tell": "",
 	})
-	if err := os.Chmod(filepath.Join(dir, "bin/check"), 0o777); err != nil { //nolint:gosec // the mode is what is tested
-		t.Fatal(err)
+	for _, program := range []string{"bin/check", "bin/tell"} {
+		if err := os.Chmod(filepath.Join(dir, program), 0o777); err != nil { //nolint:gosec // the mode is what is tested
+			t.Fatal(err)
+		}
 	}
 	if err := os.Chmod(filepath.Join(dir, "key"), 0o640); err != nil {
 		t.Fatal(err)
@@ -142,6 +151,7 @@ func TestLoadWarnsOfFilesOthersReach(t *testing.T) {
 	want := []string{
 		"reviewers.a/m.api_key_file: others can read DIR/key",
 		"reviewers.a/c.command[0]: anyone can change DIR/bin/check",
+		"request_permissions.after[0].command[0]: anyone can change DIR/bin/tell",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -47,10 +47,13 @@ func TestParseFillsInDefaults(t *testing.T) {
 		},
 		ApprovalPolicy: config.ApprovalPolicy{Name: "on_request"},
 		Policy:         config.Policy{EvaluationTimeoutMS: 100},
-		Server:         config.Server{Socket: "/home/sam/.regent/runtime/regent.sock"},
-		Ledger:         config.Ledger{Driver: "sqlite", Path: "/home/sam/.regent/runtime/runtime.db"},
-		Path:           "/home/sam/.regent/config.yaml",
-		Dir:            "/home/sam/.regent",
+
+		RequestPermissions: config.RequestPermissions{Enabled: true},
+
+		Server: config.Server{Socket: "/home/sam/.regent/runtime/regent.sock"},
+		Ledger: config.Ledger{Driver: "sqlite", Path: "/home/sam/.regent/runtime/runtime.db"},
+		Path:   "/home/sam/.regent/config.yaml",
+		Dir:    "/home/sam/.regent",
 	}
 	if diff := cmp.Diff(want, got, settings); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
@@ -109,6 +112,17 @@ func TestParseReadsEveryKey(t *testing.T) {
 			SHA256:  "6b51d431df5d7f141cbececcf79edf3dd861c3b4069f0b11661a3eefacbba918",
 			Env:     []string{"HTTPS_PROXY"},
 		}},
+		RequestPermissions: config.RequestPermissions{
+			Enabled: true,
+			Before: []config.Hook{
+				{Command: []string{"/home/sam/.regent/bin/screen", "--strict"}, TimeoutSeconds: 5, Env: []string{"ACME_TOKEN_FILE"}},
+				{Reviewer: "acme/risk"},
+			},
+			After: []config.Hook{
+				{Command: []string{"/home/sam/.regent/bin/tell"}, TimeoutSeconds: 10, Env: []string{"ACME_TOKEN_FILE"}},
+				{Reviewer: "home/rules", TimeoutSeconds: 2},
+			},
+		},
 		Server: config.Server{Socket: "/home/sam/.regent/runtime/regent.sock", HTTP: "127.0.0.1:7340"},
 		Principals: config.Principals{
 			Owner:   []string{"user:sam"},
@@ -132,8 +146,12 @@ func TestParseReadsEveryKey(t *testing.T) {
 	}
 }
 
-// concrete puts the names that c uses in place of the one in angle brackets.
+// concrete puts the names that c uses in place of the one in angle brackets, and
+// the first items of a list in place of all.
 func concrete(path string, c *config.Config) []string {
+	if before, after, ok := strings.Cut(path, "[]"); ok {
+		return []string{before + "[0]" + after, before + "[1]" + after}
+	}
 	before, rest, ok := strings.Cut(path, "<")
 	if !ok {
 		return []string{path}
@@ -246,7 +264,7 @@ var parseErrors = []struct{ name, text, want string }{
 	{"keys are no numbers", "version: 1\nplugins: {7: {command: [x]}}\n", `config.yaml:2:11: plugins.7: a key has to be text, not the number 7; put it in quotes`},
 
 	// Keys.
-	{"an unknown key is refused", "version: 1\nextra: 1\n", `config.yaml:2:1: extra: unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, server, principals, ledger`},
+	{"an unknown key is refused", "version: 1\nextra: 1\n", `config.yaml:2:1: extra: unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, request_permissions, server, principals, ledger`},
 	{"a misspelt key is guessed", "version: 1\npermisions: {mode: manual}\n", `config.yaml:2:1: permisions: unknown key; did you mean permissions?`},
 	{"swapped letters are guessed", "version: 1\npermissions:\n  mdoe: manual\n", `config.yaml:3:3: permissions.mdoe: unknown key; did you mean mode?`},
 	{"a key in another spelling is guessed", "version: 1\npermissions:\n  harnessMode: manual\n", `config.yaml:3:3: permissions.harnessMode: unknown key; did you mean harness_mode?`},
@@ -257,10 +275,10 @@ var parseErrors = []struct{ name, text, want string }{
 	{"a name is written once", "version: 1\nplugins:\n  a: {command: [x]}\n  a: {command: [y]}\n", `config.yaml:4:3: plugins.a: is written twice; the first is at line 3`},
 	{"a key has a value", "version: 1\npermissions:\n", `config.yaml:2:1: permissions: has no value; give it one or remove the key`},
 	{"null is no value", "version: 1\npolicy: {paths: ~}\n", `config.yaml:2:10: policy.paths: has no value; give it one or remove the key`},
-	{"a key that would break the message is quoted", "version: 1\n\"a\\nb\": 1\n", `config.yaml:2:1: "a\nb": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, server, principals, ledger`},
+	{"a key that would break the message is quoted", "version: 1\n\"a\\nb\": 1\n", `config.yaml:2:1: "a\nb": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, request_permissions, server, principals, ledger`},
 
 	{"part of a key is enough to guess it", "version: 1\npermissions: {harness: manual}\n", `config.yaml:2:15: permissions.harness: unknown key; did you mean harness_mode?`},
-	{"a long key is cut short", "version: 1\n" + strings.Repeat("k", 80) + ": 1\n", `config.yaml:2:1: "` + strings.Repeat("k", 60) + `…": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, server, principals, ledger`},
+	{"a long key is cut short", "version: 1\n" + strings.Repeat("k", 80) + ": 1\n", `config.yaml:2:1: "` + strings.Repeat("k", 60) + `…": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, request_permissions, server, principals, ledger`},
 	{"a name is not endless", "version: 1\nplugins: {" + strings.Repeat("k", 129) + ": {command: [x]}}\n", `config.yaml:2:11: plugins."` + strings.Repeat("k", 60) + `…": is no name to use here; use at most 128 characters`},
 	{"a principal's name has no spaces", "version: 1\nprincipals: {members: {user sam: observer}}\n", `config.yaml:2:24: principals.members."user sam": is no name to use here; a principal's name holds no spaces, as in user:sam`},
 	{"an alias is no key", "version: 1\nplugins: {a: &x {command: [y]}, *x : z}\n", `config.yaml:2:11: plugins.a: anchors are not allowed; remove &x`},
@@ -357,7 +375,32 @@ var parseErrors = []struct{ name, text, want string }{
 	{"a plugin's command has a program", "version: 1\nplugins:\n  acme: {command: []}\n", `config.yaml:3:10: plugins.acme.command: is empty; write the program and its arguments`},
 	{"a plugin's name is plain", "version: 1\nplugins:\n  acme.one: {command: [x]}\n", `config.yaml:3:3: plugins.acme.one: is no name to use here; use letters, digits, hyphens and underscores`},
 	{"a digest has 64 digits", "version: 1\nplugins:\n  acme: {command: [x], sha256: abc}\n", `config.yaml:3:24: plugins.acme.sha256: is no SHA-256 digest; write 64 hexadecimal digits; these are 3 characters`},
-	{"an environment variable has no value here", "version: 1\nplugins:\n  acme: {command: [x], env: [A=b]}\n", `config.yaml:3:30: plugins.acme.env[0]: is no name of an environment variable; name the variable alone; its value comes from the environment`},
+	{"a plugin's environment variable has no value here", "version: 1\nplugins:\n  acme: {command: [x], env: [A=b]}\n", `config.yaml:3:30: plugins.acme.env[0]: is no name of an environment variable; name the variable alone; its value comes from the environment`},
+
+	// Hooks.
+	{"the section is a mapping", "version: 1\nrequest_permissions: false\n", `config.yaml:2:1: request_permissions: wants a mapping of keys to values, not the truth value false`},
+	{"enabled is true or false", "version: 1\nrequest_permissions: {enabled: off}\n", `config.yaml:2:23: request_permissions.enabled: wants true or false, not the text "off"; write false`},
+	{"hooks stand below before or after", "version: 1\nrequest_permissions:\n  hooks: []\n", `config.yaml:3:3: request_permissions.hooks: unknown key; the keys here are enabled, before, after`},
+	{"hooks are a list", "version: 1\nrequest_permissions:\n  before:\n    command: [bin/screen]\n", `config.yaml:3:3: request_permissions.before: wants a list of mappings, not a mapping; start each mapping with a hyphen`},
+	{"a list of hooks is no text", "version: 1\nrequest_permissions:\n  after: bin/tell\n", `config.yaml:3:3: request_permissions.after: wants a list of mappings, not the text "bin/tell"; start each mapping with a hyphen, as in - {key: value}`},
+	{"a hook is a mapping", "version: 1\nrequest_permissions:\n  before:\n    - bin/screen\n", `config.yaml:4:7: request_permissions.before[0]: wants a mapping of keys to values, not the text "bin/screen"`},
+	{"a hook has a value", "version: 1\nrequest_permissions:\n  before:\n    - {command: [x]}\n    -\n", `config.yaml:5:6: request_permissions.before[1]: has no value; give it one or remove the key`},
+	{"a hook has its own keys", "version: 1\nrequest_permissions:\n  before:\n    - {command: [x], timeout: 5}\n", `config.yaml:4:22: request_permissions.before[0].timeout: unknown key; did you mean timeout_seconds?`},
+	{"a key of hooks is not sent to one of them", "version: 1\nreviewer: acme/risk\n", `config.yaml:2:1: reviewer: unknown key; did you mean reviewers?`},
+	{"a hook is something", "version: 1\nrequest_permissions:\n  before: [{command: [x]}, {}]\n", `config.yaml:3:28: request_permissions.before[1]: has neither command nor reviewer; write one of the two`},
+	{"time alone is no hook", "version: 1\nrequest_permissions:\n  after:\n    - timeout_seconds: 5\n", `config.yaml:4:7: request_permissions.after[0]: has neither command nor reviewer; write one of the two`},
+	{"a hook is one thing", "version: 1\nreviewers: {a/b: {kind: rego, query: data.x}}\nrequest_permissions:\n  before:\n    - command: [x]\n      reviewer: a/b\n", `config.yaml:6:7: request_permissions.before[0].reviewer: stands beside command; keep one of the two`},
+	{"a hook's command is a list", "version: 1\nrequest_permissions:\n  before: [{command: screen}]\n", `config.yaml:3:13: request_permissions.before[0].command: wants a list of text, not the text "screen"; write [screen]`},
+	{"a hook's command has a program", "version: 1\nrequest_permissions:\n  before: [{command: []}]\n", `config.yaml:3:13: request_permissions.before[0].command: is empty; write the program and its arguments`},
+	{"a hook's program is not expanded", "version: 1\nrequest_permissions:\n  after: [{command: [~/tell]}]\n", `config.yaml:3:22: request_permissions.after[0].command[0]: ~ is not expanded; write the whole path`},
+	{"a hook's reviewer is declared", "version: 1\nrequest_permissions:\n  after: [{reviewer: acme/risk}]\n", `config.yaml:3:12: request_permissions.after[0].reviewer: no reviewer is named acme/risk; declare it below reviewers`},
+	{"a misspelt reviewer of a hook is guessed", "version: 1\nreviewers: {acme/risk: {kind: rego, query: data.x}}\nrequest_permissions:\n  before: [{reviewer: acme/rsik}]\n", `config.yaml:4:13: request_permissions.before[0].reviewer: no reviewer is named acme/rsik; did you mean acme/risk?`},
+	{"a hook's reviewer is named", "version: 1\nrequest_permissions:\n  before: [{reviewer: ''}]\n", `config.yaml:3:13: request_permissions.before[0].reviewer: is empty; give it a value or remove it`},
+	{"a reviewer has no environment here", "version: 1\nreviewers: {a/b: {kind: rego, query: data.x}}\nrequest_permissions:\n  before: [{reviewer: a/b, env: [A]}]\n", `config.yaml:4:28: request_permissions.before[0].env: means nothing to a hook that is a reviewer; such a hook takes reviewer, timeout_seconds`},
+	{"a hook takes some time", "version: 1\nrequest_permissions:\n  before: [{command: [x], timeout_seconds: 0}]\n", `config.yaml:3:27: request_permissions.before[0].timeout_seconds: 0 is out of range; use 1 to 60`},
+	{"a hook takes a minute at most", "version: 1\nrequest_permissions:\n  before: [{command: [x], timeout_seconds: 61}]\n", `config.yaml:3:27: request_permissions.before[0].timeout_seconds: 61 is out of range; use 1 to 60`},
+	{"a hook's environment variable has no value here", "version: 1\nrequest_permissions:\n  before: [{command: [x], env: [A, B=hunter2]}]\n", `config.yaml:3:36: request_permissions.before[0].env[1]: is no name of an environment variable; name the variable alone; its value comes from the environment`},
+	{"a hook's environment variable is listed once", "version: 1\nrequest_permissions:\n  before: [{command: [x], env: [A, A]}]\n", `config.yaml:3:36: request_permissions.before[0].env[1]: "A" is listed twice; the first is at line 3`},
 
 	// Home.
 	{"an address has a port", "version: 1\nserver: {http: 127.0.0.1}\n", `config.yaml:2:10: server.http: "127.0.0.1" is no address and port; write it as in 127.0.0.1:7340`},
@@ -516,6 +559,20 @@ func TestParseBringsDigestsIntoOneForm(t *testing.T) {
 	want := map[string]config.Plugin{"p": {Command: []string{"/p"}, SHA256: strings.ToLower(digest)}}
 	if diff := cmp.Diff(want, c.Plugins); diff != "" {
 		t.Errorf("plugins (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseFillsInTheTimeOfHooks(t *testing.T) {
+	c, _ := parse(t, "version: 1\nreviewers: {a/b: {kind: rego, query: data.x}}\n"+
+		"request_permissions: {before: [{command: [x]}, {command: [/y/../z], timeout_seconds: 60}, {reviewer: a/b}, {reviewer: a/b, timeout_seconds: 60}]}\n")
+	want := config.RequestPermissions{Enabled: true, Before: []config.Hook{
+		{Command: []string{"/home/sam/.regent/x"}, TimeoutSeconds: 10},
+		{Command: []string{"/z"}, TimeoutSeconds: 60},
+		{Reviewer: "a/b"},
+		{Reviewer: "a/b", TimeoutSeconds: 60},
+	}}
+	if diff := cmp.Diff(want, c.RequestPermissions); diff != "" {
+		t.Errorf("request_permissions (-want +got):\n%s", diff)
 	}
 }
 
