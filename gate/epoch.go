@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/regent-policy/regent/config"
@@ -286,6 +287,11 @@ func protected(home, merged *config.Config) []string {
 	for _, reviewer := range merged.Reviewers {
 		if len(reviewer.Command) > 0 {
 			add(reviewer.Command[0])
+		}
+	}
+	for _, hook := range slices.Concat(merged.RequestPermissions.Before, merged.RequestPermissions.After) {
+		if len(hook.Command) > 0 {
+			add(hook.Command[0])
 		}
 	}
 	return paths

@@ -299,14 +299,17 @@ func TestOrganization(t *testing.T) {
 
 func TestProtectedFiles(t *testing.T) {
 	root := files(t, map[string]string{
-		"home/":         "",
-		"w/config.yaml": "version: 1\nplugins: {acme: {command: [bin/acme]}}\nreviewers: {acme/checks: {kind: command, command: [bin/checks]}}\n",
-		"w/bin/acme":    "#!/bin/sh\n",
-		"w/bin/checks":  "#!/bin/sh\n",
+		"home/": "",
+		"w/config.yaml": "version: 1\nplugins: {acme: {command: [bin/acme]}}\nreviewers: {acme/checks: {kind: command, command: [bin/checks]}}\n" +
+			"request_permissions: {before: [{reviewer: acme/checks}, {command: [bin/screen]}], after: [{command: [bin/tell]}]}\n",
+		"w/bin/screen": "#!/bin/sh\n",
+		"w/bin/tell":   "#!/bin/sh\n",
+		"w/bin/acme":   "#!/bin/sh\n",
+		"w/bin/checks": "#!/bin/sh\n",
 	})
 	at := func(name string) string { return filepath.Join(root, name) }
 	s := read(t, gate.Options{Home: at("home"), Workspace: at("w"), Trusted: true})
-	for _, want := range []string{"home/config.yaml", "home/runtime/runtime.db", "w/config.yaml", "w/bin/acme", "w/bin/checks"} {
+	for _, want := range []string{"home/config.yaml", "home/runtime/runtime.db", "w/config.yaml", "w/bin/acme", "w/bin/checks", "w/bin/screen", "w/bin/tell"} {
 		if !slices.Contains(s.Source.Protected, at(want)) {
 			t.Errorf("%s is not protected; protected are %v", want, s.Source.Protected)
 		}
@@ -360,6 +363,94 @@ func TestEpochIsNamedByContent(t *testing.T) {
 	content["w/policies/two.rego"] += "# changed\n"
 	if first == id(true) {
 		t.Error("another rule does not change the epoch")
+	}
+}
+
+func TestEpochIsNamedByHooks(t *testing.T) {
+	const reviewer = "version: 1\nreviewers: {acme/checks: {kind: rego, query: data.rules.checks}}\n"
+	id := func(home, workspace string) string {
+		root := files(t, map[string]string{
+			"home/config.yaml": home, "home/bin/screen": "#!/bin/sh\n",
+			"w/config.yaml": workspace, "w/bin/screen": "#!/bin/sh\n", "w/bin/tell": "#!/bin/sh\n",
+		})
+		return load(t, gate.Options{Home: filepath.Join(root, "home"), Workspace: filepath.Join(root, "w"), Trusted: true}).ID
+	}
+	hooks := func(text string) string { return reviewer + "request_permissions: " + text + "\n" }
+	homes := func(text string) string {
+		if text == "" {
+			return reviewer
+		}
+		return text
+	}
+	const first = "{before: [{command: [bin/screen, -v]}], after: [{command: [bin/tell]}]}"
+	for _, tt := range []struct {
+		name           string
+		before, after  string // the workspace's file
+		home, thenHome string // that of the home, where it is not empty
+		same           bool
+	}{
+		{name: "the same hooks in another place", before: hooks(first), after: hooks(first), same: true},
+		{name: "the same hooks in other words", before: hooks(first), after: hooks("{enabled: true, before: [{command: [./bin/screen, -v], timeout_seconds: 10}], after: [{command: [bin/tell], env: []}]}"), same: true},
+		{name: "the defaults written out", before: reviewer, after: hooks("{enabled: true, before: [], after: []}"), same: true},
+		{name: "the tool is switched off", before: reviewer, after: hooks("{enabled: false}")},
+		{name: "the first hook", before: "version: 1\n", after: "version: 1\nrequest_permissions: {before: [{command: [bin/screen]}]}\n"},
+		{name: "another program", before: hooks("{before: [{command: [bin/screen]}]}"), after: hooks("{before: [{command: [bin/tell]}]}")},
+		{name: "another argument", before: hooks(first), after: hooks("{before: [{command: [bin/screen]}], after: [{command: [bin/tell]}]}")},
+		{name: "another time", before: hooks("{after: [{command: [bin/tell]}]}"), after: hooks("{after: [{command: [bin/tell], timeout_seconds: 11}]}")},
+		{name: "another environment", before: hooks("{after: [{command: [bin/tell]}]}"), after: hooks("{after: [{command: [bin/tell], env: [A]}]}")},
+		{name: "a reviewer in place of a program", before: hooks("{after: [{command: [bin/tell]}]}"), after: hooks("{after: [{reviewer: acme/checks}]}")},
+		{name: "before instead of after", before: hooks("{after: [{command: [bin/tell]}]}"), after: hooks("{before: [{command: [bin/tell]}]}")},
+		{name: "another order", before: hooks("{before: [{command: [bin/tell]}, {command: [bin/screen]}]}"), after: hooks("{before: [{command: [bin/screen]}, {command: [bin/tell]}]}")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			one, other := id(homes(tt.home), tt.before), id(homes(tt.thenHome), tt.after)
+			if (one == other) != tt.same {
+				t.Errorf("epochs %s and %s: the same %t, want %t", one, other, one == other, tt.same)
+			}
+		})
+	}
+}
+
+func TestFoundWorkspaceBringsNoHook(t *testing.T) {
+	const hooks = "version: 1\nrequest_permissions: {enabled: %s, before: [{command: [bin/screen]}], after: [{command: [bin/tell]}]}\n"
+	root := files(t, map[string]string{
+		"home/config.yaml": strings.Replace(hooks, "%s", "true", 1), "home/bin/screen": "#!/bin/sh\n", "home/bin/tell": "#!/bin/sh\n",
+		"w/config.yaml": strings.Replace(hooks, "%s", "false", 1), "w/bin/screen": "#!/bin/sh\n", "w/bin/tell": "#!/bin/sh\n",
+	})
+	at := func(name string) config.Hook {
+		return config.Hook{Command: []string{filepath.Join(root, name)}, TimeoutSeconds: 10}
+	}
+	for _, tt := range []struct {
+		name    string
+		trusted bool
+		want    config.RequestPermissions
+		refused []string
+	}{
+		{"a trusted workspace adds its own", true, config.RequestPermissions{
+			Before: []config.Hook{at("home/bin/screen"), at("w/bin/screen")},
+			After:  []config.Hook{at("home/bin/tell"), at("w/bin/tell")},
+		}, nil},
+		{"a found workspace switches off and brings none", false, config.RequestPermissions{
+			Before: []config.Hook{at("home/bin/screen")},
+			After:  []config.Hook{at("home/bin/tell")},
+		}, []string{"request_permissions.before[0]", "request_permissions.after[0]"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := read(t, gate.Options{Home: filepath.Join(root, "home"), Workspace: filepath.Join(root, "w"), Trusted: tt.trusted})
+			if diff := cmp.Diff(tt.want, s.Config.RequestPermissions); diff != "" {
+				t.Errorf("request_permissions (-want +got):\n%s", diff)
+			}
+			var refused []string
+			for _, l := range s.Refused {
+				refused = append(refused, l.Path)
+			}
+			if diff := cmp.Diff(tt.refused, refused); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+			if slices.Contains(s.Source.Protected, filepath.Join(root, "w/bin/screen")) != tt.trusted {
+				t.Errorf("protected are %v", s.Source.Protected)
+			}
+		})
 	}
 }
 

@@ -26,25 +26,32 @@ func (s *Standing) reviewers(r *approval.Ruling) []approval.ReviewerIdentity {
 	return out
 }
 
-// others are the reviewers and plugins of a configuration as text, "" where there
-// are none: they are part of what an epoch is. What stands below the folders in
-// dirs is named relative to them, so that the text is the same on every machine.
+// others are the reviewers, the plugins and the request_permissions section of a
+// configuration as text, "" where they are the defaults: they are part of what an
+// epoch is. What stands below the folders in dirs is named relative to them, so
+// that the text is the same on every machine.
 func others(c *config.Config, dirs ...string) (string, error) {
-	if len(c.Reviewers) == 0 && len(c.Plugins) == 0 {
+	requests := &c.RequestPermissions
+	if requests.Enabled && len(requests.Before) == 0 && len(requests.After) == 0 {
+		requests = nil
+	}
+	if len(c.Reviewers) == 0 && len(c.Plugins) == 0 && requests == nil {
 		return "", nil
 	}
 	text, err := json.Marshal(struct {
 		Reviewers map[string]config.Reviewer
 		Plugins   map[string]config.Plugin
-	}{c.Reviewers, c.Plugins})
+		// Left out where it is the default, so that it changes no fingerprint then.
+		RequestPermissions *config.RequestPermissions `json:",omitempty"`
+	}{c.Reviewers, c.Plugins, requests})
 	if err != nil {
-		return "", fmt.Errorf("encode reviewers and plugins: %w", err)
+		return "", fmt.Errorf("encode reviewers, plugins and hooks: %w", err)
 	}
 	out := string(text)
 	for _, dir := range dirs {
 		below, err := json.Marshal(dir + string(filepath.Separator))
 		if err != nil {
-			return "", fmt.Errorf("encode reviewers and plugins: %w", err)
+			return "", fmt.Errorf("encode reviewers, plugins and hooks: %w", err)
 		}
 		if dir != "" {
 			out = strings.ReplaceAll(out, strings.Trim(string(below), `"`), "")
