@@ -373,7 +373,11 @@ func TestEpochIsNamedByHooks(t *testing.T) {
 			"home/config.yaml": home, "home/bin/screen": "#!/bin/sh\n",
 			"w/config.yaml": workspace, "w/bin/screen": "#!/bin/sh\n", "w/bin/tell": "#!/bin/sh\n",
 		})
-		return load(t, gate.Options{Home: filepath.Join(root, "home"), Workspace: filepath.Join(root, "w"), Trusted: true}).ID
+		at := filepath.Join(root, "w")
+		if err := os.WriteFile(filepath.Join(at, "config.yaml"), []byte(strings.ReplaceAll(workspace, "DIR", at)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return load(t, gate.Options{Home: filepath.Join(root, "home"), Workspace: at, Trusted: true}).ID
 	}
 	hooks := func(text string) string { return reviewer + "request_permissions: " + text + "\n" }
 	homes := func(text string) string {
@@ -401,6 +405,12 @@ func TestEpochIsNamedByHooks(t *testing.T) {
 		{name: "a reviewer in place of a program", before: hooks("{after: [{command: [bin/tell]}]}"), after: hooks("{after: [{reviewer: acme/checks}]}")},
 		{name: "before instead of after", before: hooks("{after: [{command: [bin/tell]}]}"), after: hooks("{before: [{command: [bin/tell]}]}")},
 		{name: "another order", before: hooks("{before: [{command: [bin/tell]}, {command: [bin/screen]}]}"), after: hooks("{before: [{command: [bin/screen]}, {command: [bin/tell]}]}")},
+		{
+			name: "the program of that name in another folder", before: reviewer, after: hooks("{before: [{command: [bin/screen]}]}"),
+			home: hooks("{before: [{command: [bin/screen]}]}"), thenHome: reviewer,
+		},
+		{name: "an argument that looks like a path made relative", before: hooks("{before: [{command: [bin/screen, DIR/x]}]}"), after: hooks("{before: [{command: [bin/screen, x]}]}")},
+		{name: "a folder within the path of another", before: hooks("{before: [{command: [bin/screen, /etcDIR/x]}]}"), after: hooks("{before: [{command: [bin/screen, /etcx]}]}")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			one, other := id(homes(tt.home), tt.before), id(homes(tt.thenHome), tt.after)

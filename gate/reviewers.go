@@ -48,13 +48,15 @@ func others(c *config.Config, dirs ...string) (string, error) {
 		return "", fmt.Errorf("encode reviewers, plugins and hooks: %w", err)
 	}
 	out := string(text)
-	for _, dir := range dirs {
+	for i, dir := range dirs {
 		below, err := json.Marshal(dir + string(filepath.Separator))
 		if err != nil {
 			return "", fmt.Errorf("encode reviewers, plugins and hooks: %w", err)
 		}
 		if dir != "" {
-			out = strings.ReplaceAll(out, strings.Trim(string(below), `"`), "")
+			// The mark tells the folders apart, and holds a character that no value
+			// holds: what is another path, or no path, stays another text.
+			out = strings.ReplaceAll(out, strings.TrimSuffix(string(below), `"`), fmt.Sprintf("\"\x00%d/", i))
 		}
 	}
 	return out, nil
