@@ -26,7 +26,10 @@ const explainTimeout = 10 * time.Second
 // cannot rule sends the request to a human, and Failure says what went wrong.
 // It is done by the evaluation deadline of the settings, or when ctx ends.
 func (p *Policy) Rule(ctx context.Context, r *approval.Request) approval.Ruling {
-	in := p.facts.input(r)
+	return p.rule(ctx, p.facts.input(r))
+}
+
+func (p *Policy) rule(ctx context.Context, in *Input) approval.Ruling {
 	output, err := p.evaluate(ctx, in)
 	if err != nil {
 		return p.failed(in, err)
@@ -287,6 +290,9 @@ func (p *Policy) ruling(output ast.Object, in *Input) (approval.Ruling, error) {
 	case approval.RouteSkip, approval.RouteAllow, approval.RouteDeny, approval.RouteReview, approval.RouteAsk:
 	default:
 		decision.fail("route")
+	}
+	if decision.object.Get(ast.InternedTerm("granted")) != nil {
+		out.Granted = decision.flag("granted")
 	}
 	if guards := decision.object.Get(ast.InternedTerm("guards")); guards != nil {
 		var err error

@@ -44,6 +44,8 @@ type Facts struct {
 	Permissions PermissionFacts `json:"permissions"`
 	// Guard lists what the call would do to Regent's own files.
 	Guard GuardFacts `json:"guard"`
+	// Granted is there when the turn or the session holds permissions.
+	Granted *GrantFacts `json:"granted,omitempty"`
 }
 
 // CommandFacts are the commands of a call and what could not be read of them.

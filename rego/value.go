@@ -230,6 +230,9 @@ func (f *Facts) native(asked map[string]bool) native {
 		"guard":       map[string]any(guard),
 		"more":        f.More,
 	}
+	if g := f.Granted; g != nil {
+		n["granted"] = map[string]any{"read": g.Read, "write": g.Write, "network": g.Network, "permissions": g.Permissions}
+	}
 	n.list("programs", f.Programs)
 	n.list("hosts", f.Hosts)
 	n.list("urls", f.URLs)

@@ -12,6 +12,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/permission"
 )
 
 // TestInputIsTheJSONForm holds the values that are built for OPA to the JSON
@@ -38,6 +39,7 @@ func TestInputIsTheJSONForm(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := p.facts.input(r)
+		in.hold(permission.Profile{Network: permission.Network{All: true}})
 		built, err := in.value(map[string]bool{"sort": true, "git": true})
 		if err != nil {
 			t.Fatal(err)
