@@ -176,19 +176,27 @@ func (g *Gate) own(ctx context.Context, id, instance string) (approval.Record, e
 	return record, err
 }
 
-// Fence says whether an action may start now on the strength of a record. It is
-// asked right before, by the instance that asked the question: see
-// approval.Record.Fence for its errors.
+// Fence lets an action start now on the strength of a record, once. It is asked
+// right before, by the instance that asked the question: see approval.Record.Fence
+// for its errors.
 func (g *Gate) Fence(ctx context.Context, id, run, instance, digest string) (approval.Record, error) {
 	record, err := g.ledger.Read(ctx, id)
 	if err != nil {
 		return approval.Record{}, err
 	}
-	if err := record.Fence(run, instance, digest, g.now()); err != nil {
-		g.stats.fenced.Add(1)
-		return record, err
+	for {
+		next, err := g.ledger.Fence(ctx, approval.From{ID: id, Revision: record.Revision, Instance: instance}, run, digest)
+		if err == nil {
+			g.moved(next)
+			return next, nil
+		}
+		current, ok := newer(err, record)
+		if !ok || current.State != approval.Decided && current.State != approval.Sent {
+			g.stats.fenced.Add(1)
+			return record, err
+		}
+		record = current // a mark came in between
 	}
-	return record, nil
 }
 
 // Mark is how far an answer has come on its way to the harness.

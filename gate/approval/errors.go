@@ -31,6 +31,9 @@ var (
 	ErrDigest = errors.New("the action is not the one that was approved")
 	// ErrNotAllowed means that the decision is not one to run the action.
 	ErrNotAllowed = errors.New("the approval does not allow the action")
+	// ErrUsed means that an action was let start on the approval before. It is not
+	// known whether it ran. A new action needs a new approval.
+	ErrUsed = errors.New("the approval was used already; ask anew")
 	// ErrInvalid means that a record or decision is malformed, a fault of the
 	// calling program.
 	ErrInvalid = errors.New("malformed approval")

@@ -46,6 +46,12 @@ type Ledger interface {
 	// Decide also keeps an answer that came too late or lost, as an event.
 	Decide(ctx context.Context, from From, d Decision) (Record, error)
 	BeginSend(ctx context.Context, from From) (Record, error)
+	// Fence lets one action start, before or after the answer is marked as sent. Of
+	// several callers one wins, whichever revisions they name, in whichever process
+	// and after whatever crash: the use is on disk before the action may start. Like
+	// every mark it moves the record on, so a mark that is made from an older
+	// revision is a [ConflictError] with the record to make it from.
+	Fence(ctx context.Context, from From, run, digest string) (Record, error)
 	MarkSent(ctx context.Context, from From) (Record, error)
 	MarkUnknown(ctx context.Context, from From, reason string) (Record, error)
 	// Finish is MarkSent and Resolve as one change, for an answer to a host that
@@ -115,6 +121,7 @@ const (
 	EventRerouted  EventKind = "rerouted"
 	EventDecided   EventKind = "decided"
 	EventWriting   EventKind = "writing"
+	EventFenced    EventKind = "fenced"
 	EventSent      EventKind = "sent"
 	EventResolved  EventKind = "resolved"
 	EventExpired   EventKind = "expired"

@@ -70,6 +70,9 @@ type Record struct {
 	ReviewDeadline time.Time `json:"review_deadline,omitzero"`
 	// Writing is when the answer was about to be written to the harness.
 	Writing time.Time `json:"writing,omitzero"`
+	// Fenced is when an action was let start on the strength of the record. That
+	// happens once.
+	Fenced time.Time `json:"fenced,omitzero"`
 	// Lease is until when the instance is known to live. It belongs to the
 	// instance, so renewing it is no transition of the record.
 	Lease time.Time `json:"lease,omitzero"`

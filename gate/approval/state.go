@@ -15,10 +15,12 @@ import (
 //	pending, decided   → lost       the lease of the instance ran out
 //	decided, writing   → unknown    the same while the answer was being written, or
 //	                                writing it failed
+//	decided, fenced    → unknown    the same after an action was let start
 //	unknown            → resolved   a person looked
 //
-// A pending record is also rerouted when policy changes, and a decided one is
-// marked when its answer is about to be written; both stay in their state.
+// A pending record is also rerouted when policy changes, a decided one is marked
+// when its answer is about to be written, and a decided or sent one when an action
+// is let start on it. They stay in their state.
 type State string
 
 // The states. Sent means that the answer was written to the harness, resolved
@@ -218,13 +220,14 @@ func (r Record) Resolve(from From, by, reason string, at time.Time) (Record, err
 	return r.closed(Resolved, reason, by, at), nil
 }
 
-// Cancel withdraws a record whose answer has not begun to be written.
+// Cancel withdraws a record whose answer has not begun to be written, and on which
+// no action was let start.
 func (r Record) Cancel(from From, by, reason string, at time.Time) (Record, error) {
 	at = Instant(at)
 	if err := r.check(from, Pending, Decided); err != nil {
 		return Record{}, err
 	}
-	if !r.Writing.IsZero() {
+	if r.mayBeHeard() {
 		return Record{}, &ConflictError{Current: r}
 	}
 	return r.closed(Cancelled, reason, by, at), nil
@@ -243,6 +246,10 @@ func (r Record) Expire(from From, at time.Time) (Record, error) {
 	return r.closed(Expired, "nobody answered in time", "", at), nil
 }
 
+// mayBeHeard says whether the answer of a decided record may have left: as itself,
+// or by way of the fence.
+func (r Record) mayBeHeard() bool { return !r.Writing.IsZero() || !r.Fenced.IsZero() }
+
 // Abandon ends a record whose lease has run out: as lost if no answer left, as
 // unknown if one may have, and as resolved if it was sent. While the lease
 // lasts it is an [ErrConflict].
@@ -257,6 +264,8 @@ func (r Record) Abandon(from From, at time.Time) (Record, error) {
 	switch {
 	case r.State == Sent:
 		return r.closed(Resolved, "the host ended after the answer was sent", "", at), nil
+	case !r.Fenced.IsZero():
+		return r.closed(Unknown, "the host ended after the action was let start", "", at), nil
 	case !r.Writing.IsZero():
 		return r.closed(Unknown, "the host ended while the answer was being written", "", at), nil
 	default:
@@ -264,19 +273,38 @@ func (r Record) Abandon(from From, at time.Time) (Record, error) {
 	}
 }
 
-// Fence says whether an action may run on this record now: the same run and
-// instance that asked, alive, the same digest, and a decision that stands and
-// allows. It has to be asked right before the action starts.
-func (r Record) Fence(run, instance, digest string, at time.Time) error {
+// Fence lets an action start on the strength of a record, and takes note that it
+// did: an approval is good for one start. It has to come right before the start.
+// The run and instance must be those that asked ([ErrInstance]) and live
+// ([ErrLost]), the digest that of the action that is about to start ([ErrDigest]),
+// and the decision must stand ([ErrConflict]), allow ([ErrNotAllowed]), and not
+// have been used ([ErrUsed]).
+//
+// A record that was used says so to whoever has an older revision, too. One that
+// has merely moved on is an [ErrConflict], and may be fenced as it is now.
+func (r Record) Fence(from From, run, digest string, at time.Time) (Record, error) {
+	at = Instant(at)
 	switch {
-	case instance == "" || instance != r.Instance || run != r.Run:
-		return ErrInstance
+	case from.ID != r.ID:
+		return Record{}, ErrNotFound
+	case from.Instance == "" || from.Instance != r.Instance || run != r.Run:
+		return Record{}, ErrInstance
 	case digest == "" || digest != r.Digest:
-		return ErrDigest
+		return Record{}, ErrDigest
 	case r.State != Decided && r.State != Sent:
-		return &ConflictError{Current: r}
+		return Record{}, &ConflictError{Current: r}
 	case r.Decision == nil || r.Decision.Outcome != OutcomeAllow:
-		return ErrNotAllowed
+		return Record{}, ErrNotAllowed
+	case !r.Fenced.IsZero():
+		return Record{}, ErrUsed
 	}
-	return r.alive(Instant(at))
+	if err := r.alive(at); err != nil {
+		return Record{}, err
+	}
+	if err := r.check(from, r.State); err != nil {
+		return Record{}, err
+	}
+	n := r.next(r.State, at)
+	n.Fenced = at
+	return n, nil
 }

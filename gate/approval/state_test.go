@@ -3,6 +3,7 @@ package approval_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 var allow = approval.Decision{Option: json.RawMessage(`"accept"`), Outcome: approval.OutcomeAllow, Source: approval.SourceHuman, By: "user:sam"}
 
 // TestTransitions is the whole table: from each state a record can be in, what
-// each transition makes of it. What the table leaves out is a conflict.
+// each transition makes of it. What the table leaves out is a conflict, but for a
+// second fence, which has an error of its own.
 func TestTransitions(t *testing.T) {
 	soon, late, gone := noon.Add(time.Second), noon.Add(10*time.Minute), noon.Add(time.Hour)
 	must := func(r approval.Record, err error) approval.Record {
@@ -28,8 +30,12 @@ func TestTransitions(t *testing.T) {
 	decided := must(waits.Decide(waits.From(), allow, soon))
 	writing := must(decided.BeginSend(decided.From(), soon))
 	sent := must(writing.MarkSent(writing.From(), soon))
+	fence := func(r approval.Record) (approval.Record, error) {
+		return r.Fence(r.From(), r.Run, r.Digest, soon)
+	}
 	records := map[string]approval.Record{
 		"pending": waits, "decided": decided, "writing": writing, "sent": sent,
+		"fenced": must(fence(decided)), "fenced writing": must(fence(writing)), "fenced sent": must(fence(sent)),
 		"resolved":  must(sent.Resolve(sent.From(), "", "done", soon)),
 		"expired":   must(waits.Expire(waits.From(), late)),
 		"cancelled": must(waits.Cancel(waits.From(), "", "over", soon)),
@@ -48,6 +54,7 @@ func TestTransitions(t *testing.T) {
 		},
 		"unknown": func(r approval.Record) (approval.Record, error) { return r.MarkUnknown(r.From(), "cut off", soon) },
 		"cancel":  func(r approval.Record) (approval.Record, error) { return r.Cancel(r.From(), "user:sam", "over", soon) },
+		"fence":   fence,
 		"expire":  func(r approval.Record) (approval.Record, error) { return r.Expire(r.From(), late) },
 		"abandon": func(r approval.Record) (approval.Record, error) { return r.Abandon(r.From(), gone) },
 	}
@@ -56,14 +63,17 @@ func TestTransitions(t *testing.T) {
 			"decide": approval.Decided, "reroute": approval.Pending, "cancel": approval.Cancelled,
 			"expire": approval.Expired, "abandon": approval.Lost,
 		},
-		"decided":   {"begin": approval.Decided, "cancel": approval.Cancelled, "abandon": approval.Lost},
-		"writing":   {"sent": approval.Sent, "unknown": approval.Unknown, "abandon": approval.Unknown},
-		"sent":      {"resolve": approval.Resolved, "abandon": approval.Resolved},
-		"unknown":   {"resolve": approval.Resolved},
-		"resolved":  {},
-		"expired":   {},
-		"cancelled": {},
-		"lost":      {},
+		"decided":        {"begin": approval.Decided, "fence": approval.Decided, "cancel": approval.Cancelled, "abandon": approval.Lost},
+		"writing":        {"sent": approval.Sent, "fence": approval.Decided, "unknown": approval.Unknown, "abandon": approval.Unknown},
+		"sent":           {"fence": approval.Sent, "resolve": approval.Resolved, "abandon": approval.Resolved},
+		"fenced":         {"begin": approval.Decided, "abandon": approval.Unknown},
+		"fenced writing": {"sent": approval.Sent, "unknown": approval.Unknown, "abandon": approval.Unknown},
+		"fenced sent":    {"resolve": approval.Resolved, "abandon": approval.Resolved},
+		"unknown":        {"resolve": approval.Resolved},
+		"resolved":       {},
+		"expired":        {},
+		"cancelled":      {},
+		"lost":           {},
 	}
 	for name, r := range records {
 		for step, move := range steps {
@@ -81,6 +91,12 @@ func TestTransitions(t *testing.T) {
 					t.Errorf("the record itself changed (-want +got):\n%s", diff)
 				}
 				want, ok := table[name][step]
+				if step == "fence" && strings.HasPrefix(name, "fenced") {
+					if !errors.Is(err, approval.ErrUsed) {
+						t.Errorf("err = %v, want ErrUsed", err)
+					}
+					return
+				}
 				if !ok {
 					conflict, is := errors.AsType[*approval.ConflictError](err)
 					if !is || conflict.Current.ID != r.ID || conflict.Current.Revision != r.Revision {
@@ -90,6 +106,9 @@ func TestTransitions(t *testing.T) {
 				}
 				if err != nil || got.State != want || got.Revision != r.Revision+1 || got.ID != r.ID || !got.Deadline.Equal(r.Deadline) {
 					t.Errorf("state %s at revision %d, %v; want %s at %d", got.State, got.Revision, err, want, r.Revision+1)
+				}
+				if used := step == "fence" || strings.HasPrefix(name, "fenced"); used != got.Fenced.Equal(soon) || used == got.Fenced.IsZero() {
+					t.Errorf("fenced at %v", got.Fenced)
 				}
 				if over := !got.State.Live(); over != (got.Closing != nil) {
 					t.Errorf("closing = %+v in state %s", got.Closing, got.State)
@@ -138,43 +157,63 @@ func TestTransitionsNameTheReason(t *testing.T) {
 }
 
 func TestFence(t *testing.T) {
-	waits := pending(t)
-	r, err := waits.Decide(waits.From(), allow, noon)
-	if err != nil {
-		t.Fatal(err)
+	must := func(r approval.Record, err error) approval.Record {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
 	}
+	waits := pending(t)
+	r := must(waits.Decide(waits.From(), allow, noon))
 	no := allow
 	no.Outcome, no.Option = approval.OutcomeDeny, json.RawMessage(`"decline"`)
-	denied, err := waits.Decide(waits.From(), no, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancelled, err := r.Cancel(r.From(), "", "over", noon)
-	if err != nil {
-		t.Fatal(err)
+	denied := must(waits.Decide(waits.From(), no, noon))
+	cancelled := must(r.Cancel(r.From(), "", "over", noon))
+	used := must(r.Fence(r.From(), "", r.Digest, noon))
+	writing := must(used.BeginSend(used.From(), noon))
+	sent := must(writing.MarkSent(writing.From(), noon))
+	over := must(sent.Resolve(sent.From(), "", "done", noon))
+	from := func(revision int64, instance string) approval.From {
+		return approval.From{ID: r.ID, Revision: revision, Instance: instance}
 	}
 	tests := []struct {
-		name                  string
-		r                     approval.Record
-		run, instance, digest string
-		at                    time.Time
-		want                  error
+		name        string
+		r           approval.Record
+		from        approval.From
+		run, digest string
+		at          time.Time
+		want        error
 	}{
-		{"what was allowed", r, "", "i1", r.Digest, noon, nil},
-		{"past the deadline of the question", r, "", "i1", r.Digest, noon.Add(11 * time.Minute), nil},
-		{"another run", r, "r2", "i1", r.Digest, noon, approval.ErrInstance},
-		{"another instance", r, "", "i2", r.Digest, noon, approval.ErrInstance},
-		{"another action", r, "", "i1", "x", noon, approval.ErrDigest},
-		{"no action", r, "", "i1", "", noon, approval.ErrDigest},
-		{"nothing decided", waits, "", "i1", r.Digest, noon, approval.ErrConflict},
-		{"denied", denied, "", "i1", r.Digest, noon, approval.ErrNotAllowed},
-		{"cancelled since", cancelled, "", "i1", r.Digest, noon, approval.ErrConflict},
-		{"a lease that ran out", r, "", "i1", r.Digest, noon.Add(time.Hour), approval.ErrLost},
+		{"what was allowed", r, r.From(), "", r.Digest, noon, nil},
+		{"past the deadline of the question", r, r.From(), "", r.Digest, noon.Add(11 * time.Minute), nil},
+		{"another id", r, approval.From{ID: "x", Revision: 2, Instance: "i1"}, "", r.Digest, noon, approval.ErrNotFound},
+		{"another run", r, r.From(), "r2", r.Digest, noon, approval.ErrInstance},
+		{"another instance", r, from(2, "i2"), "", r.Digest, noon, approval.ErrInstance},
+		{"no instance", r, from(2, ""), "", r.Digest, noon, approval.ErrInstance},
+		{"another action", r, r.From(), "", "x", noon, approval.ErrDigest},
+		{"no action", r, r.From(), "", "", noon, approval.ErrDigest},
+		{"nothing decided", waits, waits.From(), "", r.Digest, noon, approval.ErrConflict},
+		{"denied", denied, denied.From(), "", r.Digest, noon, approval.ErrNotAllowed},
+		{"cancelled since", cancelled, cancelled.From(), "", r.Digest, noon, approval.ErrConflict},
+		{"a lease that ran out", r, r.From(), "", r.Digest, noon.Add(time.Hour), approval.ErrLost},
+		{"an older revision", r, from(1, "i1"), "", r.Digest, noon, approval.ErrConflict},
+		{"a revision that is not there yet", r, from(3, "i1"), "", r.Digest, noon, approval.ErrConflict},
+		{"used before", used, used.From(), "", r.Digest, noon, approval.ErrUsed},
+		{"used since it was read", used, r.From(), "", r.Digest, noon, approval.ErrUsed},
+		{"used before the answer was sent", sent, sent.From(), "", r.Digest, noon, approval.ErrUsed},
+		{"used, by another instance", used, from(3, "i2"), "", r.Digest, noon, approval.ErrInstance},
+		{"used, for another action", used, used.From(), "", "x", noon, approval.ErrDigest},
+		{"used and over", over, over.From(), "", r.Digest, noon, approval.ErrConflict},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := tt.r.Fence(tt.run, tt.instance, tt.digest, tt.at); !errors.Is(err, tt.want) {
-				t.Errorf("err = %v, want %v", err, tt.want)
+			got, err := tt.r.Fence(tt.from, tt.run, tt.digest, tt.at)
+			if !errors.Is(err, tt.want) || tt.want != nil && !got.Fenced.IsZero() {
+				t.Errorf("fenced at %v, err = %v; want %v", got.Fenced, err, tt.want)
+			}
+			if tt.want == nil && !got.Fenced.Equal(tt.at) {
+				t.Errorf("fenced at %v, want %v", got.Fenced, tt.at)
 			}
 		})
 	}

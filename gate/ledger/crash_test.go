@@ -73,6 +73,7 @@ func child(path string) {
 						func() (approval.Record, error) { return db.Insert(ctx, r) },
 						func() (approval.Record, error) { return db.Decide(ctx, r.From(), ledgertest.Allow()) },
 						func() (approval.Record, error) { return db.BeginSend(ctx, r.From()) },
+						func() (approval.Record, error) { return db.Fence(ctx, r.From(), r.Run, r.Digest) },
 						func() (approval.Record, error) { return db.MarkSent(ctx, r.From()) },
 					}
 				}
@@ -132,6 +133,12 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 			}
 			if after.State != want {
 				t.Errorf("after recovery a %s record is %s, want %s", r.State, after.State, want)
+			}
+			if !after.Fenced.Equal(r.Fenced) {
+				t.Errorf("after recovery a record is used at %v, and was at %v", after.Fenced, r.Fenced)
+			}
+			if _, err := db.Fence(t.Context(), after.From(), r.Run, r.Digest); !errors.Is(err, approval.ErrConflict) {
+				t.Errorf("after recovery an action may start on a %s record: %v", after.State, err)
 			}
 		}
 		verifies(t, db)
@@ -334,6 +341,7 @@ func TestFilesThatChangeUnderALedgerAreNoticed(t *testing.T) {
 			before, statErr := os.Stat(path)
 			for name, call := range map[string]func() error{
 				"a change of what is held": func() error { _, err := db.BeginSend(t.Context(), r.From()); return err },
+				"a use":                    func() error { _, err := db.Fence(t.Context(), r.From(), r.Run, r.Digest); return err },
 				"a decision": func() error {
 					_, err := db.Decide(t.Context(), waits.From(), ledgertest.Allow())
 					return err

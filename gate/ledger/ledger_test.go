@@ -1,10 +1,12 @@
 package ledger_test
 
 import (
+	"compress/gzip"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -160,6 +162,126 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 	})
 }
 
+// Who takes a use back, to have the approval used again, is found out.
+func TestVerifyFindsAUseThatWasTakenBack(t *testing.T) {
+	const unlock = `DROP TRIGGER events_are_never_changed; DROP TRIGGER events_are_never_removed`
+	tests := []struct {
+		name string
+		sql  []string
+		want []string
+	}{
+		{"nothing", nil, nil},
+		{
+			"the mark in the record",
+			[]string{`UPDATE approvals SET body = json_remove(body, '$.fenced') WHERE n = 1`},
+			[]string{"approvals ID: edited: it is not what the last event about it recorded"},
+		},
+		{
+			"the time of the mark",
+			[]string{`UPDATE approvals SET body = json_set(body, '$.fenced', '2026-03-01T11:50:00Z') WHERE n = 1`},
+			[]string{"approvals ID: edited: it is not what the last event about it recorded"},
+		},
+		{
+			"the whole change in the record",
+			[]string{`UPDATE approvals SET revision = 2, body = json_set(json_remove(body, '$.fenced'), '$.revision', 2) WHERE n = 1`},
+			[]string{"approvals ID: edited: it is decided at revision 2, the last event says decided at revision 3"},
+		},
+		{
+			"the event with it",
+			[]string{
+				`UPDATE approvals SET revision = 2, body = json_set(json_remove(body, '$.fenced'), '$.revision', 2) WHERE n = 1`,
+				`DELETE FROM events WHERE seq = 3`,
+			},
+			[]string{"events 3 to 3: missing: the end of the chain was cut off"},
+		},
+		{"what the event says", []string{`UPDATE events SET kind = 'writing' WHERE seq = 3`}, []string{"events 3: edited or moved"}},
+		{
+			"an event for a second use",
+			[]string{`INSERT INTO events SELECT 4, at_ms, kind, id, 4, state, workspace, outcome, source, by, record, 'x' FROM events WHERE seq = 3`},
+			[]string{"events 4: edited or moved", "head: names event 3", "approvals ID: edited: it is decided at revision 3"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "runtime.db")
+			db := open(t, path, ledger.Options{})
+			r := fill(t, db, 1)[0]
+			if _, err := db.Fence(t.Context(), r.From(), r.Run, r.Digest); err != nil {
+				t.Fatal(err)
+			}
+			head := verifies(t, db).Head
+			edit(t, path, append([]string{unlock}, tt.sql...)...)
+			report, err := db.Verify(t.Context(), head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := "\n"
+			for _, f := range report.Faults {
+				all += strings.ReplaceAll(f.String(), r.ID, "ID") + "\n"
+			}
+			if len(tt.want) == 0 && len(report.Faults) > 0 {
+				t.Errorf("faults:%s", all)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(all, "\n"+want) {
+					t.Errorf("no fault %q in:%s", want, all)
+				}
+			}
+		})
+	}
+}
+
+// testdata/before-fences.db.gz was written by a version that knew neither
+// fences nor operands: one record that is pending, one decided, one whose answer
+// was being written, one sent and one resolved.
+func TestALedgerOfBeforeFences(t *testing.T) {
+	clock := ledgertest.NewClock()
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	packed, err := os.Open(filepath.Join("testdata", "before-fences.db.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = packed.Close() }() // it was read only
+	file, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, path, ledger.Options{Now: clock.Now})
+	head := ledger.Head{Seq: 15, Hash: "2802d95eb354bdae5444e50532af23f2fca961de5e7e5ae3219a94ceed2b00aa", Approvals: 5}
+	if got := verifies(t, db, head).Head; got != head {
+		t.Errorf("head = %+v, want %+v", got, head)
+	}
+	page, err := db.List(t.Context(), approval.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fates []string
+	for _, r := range page.Records {
+		fate := string(r.State) + ": "
+		switch _, err := db.Fence(t.Context(), r.From(), r.Run, r.Digest); {
+		case err == nil:
+			fate += "used"
+		case errors.Is(err, approval.ErrConflict):
+			fate += "refused"
+		default:
+			t.Error(err)
+		}
+		fates = append(fates, fate)
+	}
+	want := []string{"resolved: refused", "sent: used", "decided: used", "decided: used", "pending: refused"}
+	if diff := cmp.Diff(want, fates); diff != "" {
+		t.Errorf("the newest first (-want +got):\n%s", diff)
+	}
+	verifies(t, db, head)
+}
+
 func TestEventsCannotBeChangedThroughSQL(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runtime.db")
 	fill(t, open(t, path, ledger.Options{}), 1)
@@ -219,6 +341,31 @@ func TestOneRaceThroughTwoDatabases(t *testing.T) {
 	for i, o := range outcomes {
 		if (o[0] == nil) == (o[1] == nil) || !errors.Is(errors.Join(o[0], o[1]), approval.ErrConflict) {
 			t.Errorf("record %d: %v and %v, want one winner and one conflict", i, o[0], o[1])
+		}
+	}
+	verifies(t, dbs[1])
+}
+
+func TestOneUseThroughTwoDatabases(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime.db")
+	dbs := []*ledger.DB{open(t, path, ledger.Options{}), open(t, path, ledger.Options{})}
+	records := fill(t, dbs[0], 25)
+	outcomes := make([][2]error, len(records))
+	var wait sync.WaitGroup
+	start := make(chan struct{})
+	for i, r := range records {
+		for j, db := range dbs {
+			wait.Go(func() {
+				<-start
+				_, outcomes[i][j] = db.Fence(t.Context(), r.From(), r.Run, r.Digest)
+			})
+		}
+	}
+	close(start)
+	wait.Wait()
+	for i, o := range outcomes {
+		if (o[0] == nil) == (o[1] == nil) || !errors.Is(errors.Join(o[0], o[1]), approval.ErrUsed) {
+			t.Errorf("record %d: %v and %v, want one use and one refusal", i, o[0], o[1])
 		}
 	}
 	verifies(t, dbs[1])

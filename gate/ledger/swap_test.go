@@ -65,8 +65,11 @@ func TestTheUpdateItselfHoldsEveryCondition(t *testing.T) {
 		{"a decision at the deadline", good, approval.Pending, approval.EventDecided, 10 * time.Minute, false},
 		{"a new route at the deadline", good, approval.Pending, approval.EventRerouted, 10 * time.Minute, false},
 		{"an answer at the end of the lease", good, approval.Pending, approval.EventWriting, 20 * time.Minute, false},
+		{"an action at the end of the lease", good, approval.Pending, approval.EventFenced, 20 * time.Minute, false},
+		{"an action from another revision", approval.From{ID: r.ID, Revision: 2, Instance: "i1"}, approval.Pending, approval.EventFenced, 0, false},
 		{"a decision just in time", good, approval.Pending, approval.EventDecided, 10*time.Minute - time.Millisecond, true},
 		{"an answer past the deadline, within the lease", good, approval.Pending, approval.EventWriting, 11 * time.Minute, true},
+		{"an action past the deadline, within the lease", good, approval.Pending, approval.EventFenced, 11 * time.Minute, true},
 		{"the end of a record past both", good, approval.Pending, approval.EventExpired, time.Hour, true},
 	}
 	// What the statement does is undone each time, by a failure.
@@ -173,6 +176,55 @@ func TestTimeThatPassesInTheQueue(t *testing.T) {
 			stored, err := db.Read(t.Context(), r.ID)
 			if err != nil || (stored.State == approval.Decided) != (tt.want == nil) {
 				t.Errorf("stored: %s, %v", stored.State, err)
+			}
+		})
+	}
+}
+
+// TestALeaseThatEndsBeforeAnActionIsLetStart is internal because it sets the
+// clock between the caller's preparation and the change.
+func TestALeaseThatEndsBeforeAnActionIsLetStart(t *testing.T) {
+	start := time.Date(2026, 3, 1, 11, 50, 0, 0, time.UTC)
+	yes := approval.Decision{Option: json.RawMessage(`"allow"`), Outcome: approval.OutcomeAllow, Source: approval.SourceAuto}
+	for _, tt := range []struct {
+		name  string
+		after time.Duration
+		want  error
+	}{
+		{"in time", 5*time.Minute - time.Millisecond, nil},
+		{"at the end of the lease", 5 * time.Minute, approval.ErrLost},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			now := start
+			db := opened(t, Options{Now: func() time.Time { return now }})
+			if _, err := db.Lease(t.Context(), "i1", 5*time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			r, err := approval.New(approval.Draft{
+				Request:  &approval.Request{Kind: approval.KindTool, Tool: &approval.Tool{Name: "x"}},
+				Ruling:   approval.Ruling{Epoch: "e", Deadlines: approval.Deadlines{RequestSeconds: 600}},
+				Instance: "i1",
+			}, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err = db.InsertDecided(t.Context(), r, yes, true); err != nil {
+				t.Fatal(err)
+			}
+			moves := []move{{approval.EventFenced, func(c approval.Record, at time.Time) (approval.Record, error) {
+				return c.Fence(r.From(), "", r.Digest, at)
+			}}}
+			ready := db.plan(r.ID, moves)
+			if ready == nil {
+				t.Fatal("nothing was prepared")
+			}
+			now = start.Add(tt.after)
+			if _, err := db.record(t.Context(), func(t *tx) (approval.Record, error, error) { return t.step(r.From(), ready, moves) }); !errors.Is(err, tt.want) {
+				t.Fatalf("err = %v, want %v", err, tt.want)
+			}
+			stored, err := db.Read(t.Context(), r.ID)
+			if err != nil || stored.Fenced.IsZero() != (tt.want != nil) {
+				t.Errorf("stored: fenced at %v, %v", stored.Fenced, err)
 			}
 		})
 	}

@@ -405,6 +405,13 @@ func (db *DB) BeginSend(ctx context.Context, from approval.From) (approval.Recor
 	}})
 }
 
+// Fence implements [approval.Ledger].
+func (db *DB) Fence(ctx context.Context, from approval.From, run, digest string) (approval.Record, error) {
+	return db.transition(ctx, from, move{approval.EventFenced, func(r approval.Record, now time.Time) (approval.Record, error) {
+		return r.Fence(from, run, digest, now)
+	}})
+}
+
 // MarkSent implements [approval.Ledger].
 func (db *DB) MarkSent(ctx context.Context, from approval.From) (approval.Record, error) {
 	return db.transition(ctx, from, move{approval.EventSent, func(r approval.Record, now time.Time) (approval.Record, error) {
@@ -796,7 +803,7 @@ func (t *tx) swap(from approval.From, state approval.State, kind approval.EventK
 // instance must live.
 func needs(kind approval.EventKind) (inTime, alive bool) {
 	inTime = kind == approval.EventDecided || kind == approval.EventRerouted
-	return inTime, inTime || kind == approval.EventWriting
+	return inTime, inTime || kind == approval.EventWriting || kind == approval.EventFenced
 }
 
 // whyNot names the condition of swap that did not hold: time has passed since

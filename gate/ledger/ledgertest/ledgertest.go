@@ -117,6 +117,12 @@ func Run(t *testing.T, open Open) {
 		{"1000 parallel requests have 1000 records", (*suite).manyInserts},
 		{"of 32 answers one wins and 31 hear who won", (*suite).race},
 		{"50 parallel decisions have 50 outcomes", (*suite).parallel},
+		{"an action is let start once, and only that very action", (*suite).fence},
+		{"of 32 fences one wins and 31 hear that it was used", (*suite).fenceRace},
+		{"an approval stays used when the ledger is opened again", (*suite).fenceReopen},
+		{"an action may start before and after its answer is marked as sent", (*suite).fenceAndSent},
+		{"what was used is closed as what may have been heard", (*suite).fenceLeft},
+		{"after recovery no action may start", (*suite).fenceRecover},
 		{"the deadline holds without a sweep", (*suite).expiry},
 		{"a lease that ran out holds without a sweep", (*suite).leases},
 		{"a sweep closes what its host left", (*suite).sweep},
@@ -233,9 +239,9 @@ func (s *suite) life() {
 	if diff := cmp.Diff([]string{"decided", "decided", "sent", "resolved"}, states); diff != "" {
 		s.Errorf("states (-want +got):\n%s", diff)
 	}
-	if err := r.Fence("r1", "i1", r.Digest, s.clock.Now()); !errors.Is(err, approval.ErrConflict) {
-		s.Errorf("a resolved record still lets the action run: %v", err)
-	}
+	_, err := s.Fence(ctx, r.From(), "r1", r.Digest)
+	s.refused("an action on what is over", err, approval.ErrConflict)
+	s.isStored(r)
 }
 
 func (s *suite) ids() {
@@ -387,6 +393,199 @@ func (s *suite) parallel() {
 	}
 }
 
+func (s *suite) fence() {
+	ctx := s.Context()
+	waits := s.insert()
+	_, err := s.Fence(ctx, waits.From(), "r1", waits.Digest)
+	s.refused("an action on what nobody has decided", err, approval.ErrConflict)
+	r := s.must(s.Decide(ctx, waits.From(), Allow()))
+	for _, c := range []struct {
+		what        string
+		from        approval.From
+		run, digest string
+		want        error
+	}{
+		{"another id", approval.From{ID: "nothing", Revision: 2, Instance: "i1"}, "r1", r.Digest, approval.ErrNotFound},
+		{"another instance", approval.From{ID: r.ID, Revision: 2, Instance: "i2"}, "r1", r.Digest, approval.ErrInstance},
+		{"no instance", approval.From{ID: r.ID, Revision: 2}, "r1", r.Digest, approval.ErrInstance},
+		{"another run", r.From(), "r2", r.Digest, approval.ErrInstance},
+		{"another action", r.From(), "r1", strings.Repeat("0", 64), approval.ErrDigest},
+		{"no action", r.From(), "r1", "", approval.ErrDigest},
+		{"an older revision", waits.From(), "r1", r.Digest, approval.ErrConflict},
+	} {
+		_, err := s.Fence(ctx, c.from, c.run, c.digest)
+		s.refused(c.what, err, c.want)
+		s.isStored(r)
+	}
+	s.clock.Advance(11 * time.Minute) // past the deadline, which was for the decision
+	used := s.must(s.Fence(ctx, r.From(), "r1", r.Digest))
+	if used.State != approval.Decided || used.Revision != 3 || !used.Fenced.Equal(s.clock.Now()) || !used.Updated.Equal(s.clock.Now()) {
+		s.Errorf("record = %+v", used)
+	}
+	s.isStored(used)
+	s.clock.Advance(time.Second)
+	for what, from := range map[string]approval.From{"the same again": r.From(), "again, from what it is now": used.From()} {
+		_, err := s.Fence(ctx, from, "r1", r.Digest)
+		s.refused(what, err, approval.ErrUsed)
+	}
+	_, err = s.Cancel(ctx, used.From(), "user:sam", "too late")
+	s.refused("to withdraw what was used", err, approval.ErrConflict)
+	s.isStored(used)
+	var kinds []string
+	for _, e := range s.allEvents() {
+		kinds = append(kinds, fmt.Sprintf("%s %d %s", e.Kind, e.Revision, e.State))
+	}
+	if diff := cmp.Diff([]string{"asked 1 pending", "decided 2 decided", "fenced 3 decided"}, kinds); diff != "" {
+		s.Errorf("events (-want +got):\n%s", diff)
+	}
+	gone := s.must(s.Decide(ctx, s.insert().From(), Allow()))
+	gone = s.must(s.Cancel(ctx, gone.From(), "user:sam", "on second thought"))
+	_, err = s.Fence(ctx, gone.From(), "r1", gone.Digest)
+	s.refused("an action on what was withdrawn", err, approval.ErrConflict)
+	s.isStored(gone)
+}
+
+func (s *suite) fenceRace() {
+	const callers = 32
+	r := s.must(s.Decide(s.Context(), s.insert().From(), Allow()))
+	var wins atomic.Int64
+	start := make(chan struct{})
+	var wait sync.WaitGroup
+	for range callers {
+		wait.Go(func() {
+			<-start
+			if _, err := s.Fence(s.Context(), r.From(), "r1", r.Digest); err == nil {
+				wins.Add(1)
+			} else {
+				s.refused("a second start", err, approval.ErrUsed)
+			}
+		})
+	}
+	close(start)
+	wait.Wait()
+	if wins.Load() != 1 {
+		s.Errorf("%d actions may start, want 1", wins.Load())
+	}
+	fenced := 0
+	for _, e := range s.allEvents() {
+		if e.Kind == approval.EventFenced {
+			fenced++
+		}
+	}
+	if got, err := s.Read(s.Context(), r.ID); err != nil || got.Revision != 3 || fenced != 1 {
+		s.Errorf("revision %d with %d uses, %v; want 3 with 1", got.Revision, fenced, err)
+	}
+}
+
+func (s *suite) fenceReopen() {
+	ctx := s.Context()
+	r := s.must(s.Decide(ctx, s.insert().From(), Allow()))
+	used := s.must(s.Fence(ctx, r.From(), "r1", r.Digest))
+	if err := s.Close(); err != nil {
+		s.Fatal(err)
+	}
+	_, err := s.Fence(ctx, used.From(), "r1", r.Digest)
+	s.refused("a closed ledger", err, approval.ErrClosed)
+	s.Ledger = s.open(s, s.dir, s.clock.Now)
+	s.isStored(used)
+	for _, from := range []approval.From{r.From(), used.From()} {
+		_, err := s.Fence(ctx, from, "r1", r.Digest)
+		s.refused("a use of before", err, approval.ErrUsed)
+	}
+}
+
+func (s *suite) fenceAndSent() {
+	ctx := s.Context()
+	writing := func() approval.Record {
+		r := s.must(s.Decide(ctx, s.insert().From(), Allow()))
+		return s.must(s.BeginSend(ctx, r.From()))
+	}
+	// The host is quicker than the mark that it was told.
+	r := writing()
+	used := s.must(s.Fence(ctx, r.From(), "r1", r.Digest))
+	_, err := s.MarkSent(ctx, r.From())
+	conflict, ok := errors.AsType[*approval.ConflictError](err)
+	if !ok {
+		s.Fatalf("a mark from before the use: %v, want a conflict", err)
+	}
+	if diff := cmp.Diff(used, conflict.Current, Equal); diff != "" {
+		s.Errorf("what to mark instead (-want +got):\n%s", diff)
+	}
+	sent := s.must(s.MarkSent(ctx, conflict.Current.From()))
+	if sent.State != approval.Sent || !sent.Fenced.Equal(used.Fenced) {
+		s.Errorf("record = %+v", sent)
+	}
+	_, err = s.Fence(ctx, sent.From(), "r1", r.Digest)
+	s.refused("a second start, now that it is sent", err, approval.ErrUsed)
+	s.isStored(s.must(s.Resolve(ctx, sent.From(), "", "the call ended")))
+
+	// The mark is quicker than the host.
+	r = writing()
+	sent = s.must(s.MarkSent(ctx, r.From()))
+	_, err = s.Fence(ctx, r.From(), "r1", r.Digest)
+	s.refused("a use from before the mark", err, approval.ErrConflict)
+	used = s.must(s.Fence(ctx, sent.From(), "r1", r.Digest))
+	if used.State != approval.Sent || used.Fenced.IsZero() || used.Revision != sent.Revision+1 {
+		s.Errorf("record = %+v", used)
+	}
+	s.isStored(used)
+	_, err = s.Fence(ctx, used.From(), "r1", r.Digest)
+	s.refused("a second start", err, approval.ErrUsed)
+
+	// Both from one revision at once: either order is right, and none is lost.
+	for range 8 {
+		r := writing()
+		var fenceErr, sentErr error
+		var wait sync.WaitGroup
+		wait.Go(func() { _, fenceErr = s.Fence(ctx, r.From(), "r1", r.Digest) })
+		wait.Go(func() { _, sentErr = s.MarkSent(ctx, r.From()) })
+		wait.Wait()
+		if (fenceErr == nil) == (sentErr == nil) || !errors.Is(errors.Join(fenceErr, sentErr), approval.ErrConflict) {
+			s.Errorf("fence: %v, mark: %v; want one conflict", fenceErr, sentErr)
+		}
+	}
+}
+
+func (s *suite) fenceLeft() {
+	ctx := s.Context()
+	fence := func(r approval.Record) approval.Record { return s.must(s.Fence(ctx, r.From(), "r1", r.Digest)) }
+	_, decided, writing, sent, _ := s.mixture()
+	want := map[string]approval.State{
+		fence(decided).ID: approval.Unknown, fence(writing).ID: approval.Unknown, fence(sent).ID: approval.Resolved,
+	}
+	if err := s.Release(ctx, "i1"); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.Sweep(ctx); err != nil {
+		s.Fatal(err)
+	}
+	for id, state := range want {
+		r, err := s.Read(ctx, id)
+		if err != nil || r.State != state || r.Fenced.IsZero() {
+			s.Errorf("%s, fenced at %v, %v; want %s", r.State, r.Fenced, err, state)
+		}
+	}
+}
+
+func (s *suite) fenceRecover() {
+	ctx := s.Context()
+	_, decided, writing, sent, _ := s.mixture()
+	if _, err := s.Recover(ctx); err != nil {
+		s.Fatal(err)
+	}
+	for _, before := range []approval.Record{decided, writing, sent} {
+		after, err := s.Read(ctx, before.ID)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, from := range []approval.From{before.From(), after.From()} {
+			_, err := s.Fence(ctx, from, "r1", before.Digest)
+			s.refused("an action on a "+string(before.State)+" approval of before", err, approval.ErrConflict)
+		}
+		s.isStored(after)
+	}
+}
+
 func (s *suite) expiry() {
 	r, inTime := s.insert(), s.insert()
 	s.clock.Advance(10*time.Minute - time.Millisecond)
@@ -438,7 +637,8 @@ func (s *suite) leases() {
 	s.refused("a decision for a host that is gone", err, approval.ErrLost)
 	_, err = s.BeginSend(ctx, decided.From())
 	s.refused("an answer to a host that is gone", err, approval.ErrLost)
-	s.refused("an action of a host that is gone", decided.Fence("r1", "short", decided.Digest, s.clock.Now()), approval.ErrLost)
+	_, err = s.Fence(ctx, decided.From(), "r1", decided.Digest)
+	s.refused("an action of a host that is gone", err, approval.ErrLost)
 	_, err = s.Lease(ctx, "short", time.Hour)
 	s.refused("a lease that is over", err, approval.ErrLost)
 	for _, from := range []approval.From{{ID: r.ID, Revision: 1, Instance: "i1"}, {ID: r.ID, Revision: 1}} {
@@ -642,7 +842,9 @@ func (s *suite) insertDecided() {
 		s.Errorf("record = %+v", got)
 	}
 	s.isStored(got)
-	s.refused("a denied action", got.Fence("r1", "i1", got.Digest, s.clock.Now()), approval.ErrNotAllowed)
+	_, err = s.Fence(s.Context(), got.From(), "r1", got.Digest)
+	s.refused("a denied action", err, approval.ErrNotAllowed)
+	s.isStored(got)
 	_, err = s.InsertDecided(s.Context(), r, d, false)
 	s.refused("the same again", err, approval.ErrExists)
 	second := r
@@ -660,9 +862,6 @@ func (s *suite) atOnce() {
 		s.Errorf("record = %+v", writing)
 	}
 	s.isStored(writing)
-	if err := writing.Fence("r1", "i1", writing.Digest, s.clock.Now()); err != nil {
-		s.Errorf("what was allowed: %v", err)
-	}
 	_, err := s.Cancel(ctx, writing.From(), "user:sam", "too late")
 	s.refused("to cancel what is being written", err, approval.ErrConflict)
 	s.clock.Advance(time.Second)
@@ -874,6 +1073,7 @@ func (s *suite) contexts() {
 	calls := map[string]func() error{
 		"Insert": func() error { _, err := s.Insert(ctx, Record(s, s.clock.Now)); return err },
 		"Decide": func() error { _, err := s.Decide(ctx, r.From(), Allow()); return err },
+		"Fence":  func() error { _, err := s.Fence(ctx, r.From(), "r1", r.Digest); return err },
 		"Sweep":  func() error { _, err := s.Sweep(ctx); return err },
 		"Lease":  func() error { _, err := s.Lease(ctx, "i9", time.Minute); return err },
 		"Read":   func() error { _, err := s.Read(ctx, r.ID); return err },

@@ -18,6 +18,8 @@ type model struct {
 	records []approval.Record // in the order of asking
 	leases  map[string]time.Time
 	now     func() time.Time
+	// used are the records on which an action was let start, whatever they say.
+	used map[string]bool
 }
 
 func (m *model) record(i int) approval.Record {
@@ -49,7 +51,7 @@ func (m *model) sweep() (closed int) {
 
 var sentinels = []error{
 	approval.ErrConflict, approval.ErrExpired, approval.ErrLost, approval.ErrNotOffered, approval.ErrNotFound,
-	approval.ErrExists, approval.ErrInstance, approval.ErrInvalid,
+	approval.ErrExists, approval.ErrInstance, approval.ErrInvalid, approval.ErrDigest, approval.ErrNotAllowed, approval.ErrUsed,
 }
 
 func machine(t *testing.T, open Open) {
@@ -63,7 +65,7 @@ func machine(t *testing.T, open Open) {
 				rt.Error(err)
 			}
 		}()
-		m := &model{leases: map[string]time.Time{}, now: clock.Now}
+		m := &model{leases: map[string]time.Time{}, now: clock.Now, used: map[string]bool{}}
 		ctx := t.Context()
 
 		// same compares an outcome with that of the model, and moves the model on.
@@ -200,6 +202,25 @@ func machine(t *testing.T, open Open) {
 				want, wantErr := r.MarkSent(from, clock.Now())
 				got, err := l.MarkSent(ctx, from)
 				same(rt, i, want, wantErr, got, err)
+			},
+			"fence": func(rt *rapid.T) {
+				i, r, from := some(rt)
+				run, digest := r.Run, r.Digest
+				switch rapid.IntRange(0, 9).Draw(rt, "action") {
+				case 0:
+					run = "another"
+				case 1:
+					digest = "another"
+				}
+				want, wantErr := r.Fence(from, run, digest, clock.Now())
+				got, err := l.Fence(ctx, from, run, digest)
+				same(rt, i, want, wantErr, got, err)
+				if err == nil {
+					if m.used[r.ID] {
+						rt.Fatal("a second action was let start")
+					}
+					m.used[r.ID] = true
+				}
 			},
 			"unknown": func(rt *rapid.T) {
 				i, r, from := some(rt)
