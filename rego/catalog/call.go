@@ -60,6 +60,9 @@ type Call struct {
 	// Raised names the arguments whose value adds the effects that the entry
 	// has for them.
 	Raised []string `json:"raised"`
+	// Patched is what the patches among the arguments do, file by file. Rules have
+	// the paths among Writes.
+	Patched []PatchStep `json:"-"`
 	// Escalated says that an argument asks to leave the sandbox.
 	Escalated bool `json:"escalated"`
 	// Problems say what was not understood.

@@ -10,8 +10,13 @@ import (
 
 // patch adds every path that patch text touches.
 func (call *Call) patch(name, s string) {
-	paths, err := PatchPaths(s)
-	for _, p := range paths {
+	steps, err := PatchSteps(s)
+	call.Patched = append(call.Patched, steps...)
+	for _, step := range steps {
+		p := step.Path
+		if p == "" {
+			continue
+		}
 		if !slices.Contains(call.Writes, p) {
 			call.path(&call.Writes, name, p)
 		}
@@ -31,6 +36,27 @@ var ErrPatch = errors.New("patch is not understood")
 // line that it does not expect is an error, because the program that applies
 // the patch might see a file there.
 func PatchPaths(s string) ([]string, error) {
+	steps, err := PatchSteps(s)
+	var paths []string
+	for _, step := range steps {
+		if step.Path != "" && !slices.Contains(paths, step.Path) {
+			paths = append(paths, step.Path)
+		}
+	}
+	return paths, err
+}
+
+// PatchStep is one thing that a patch does: an operation on a file, or a header
+// that bears on the one before it and has no path. Operation is add, update, delete,
+// move, or a header of git; it is for comparison, and not a closed set.
+type PatchStep struct {
+	Operation string `json:"operation"`
+	Path      string `json:"path,omitempty"`
+}
+
+// PatchSteps is [PatchPaths] with what happens to each file, in the order of the
+// text.
+func PatchSteps(s string) ([]PatchStep, error) {
 	p := &patchReader{lines: strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")}
 	for len(p.lines) > 0 && p.lines[len(p.lines)-1] == "" {
 		p.lines = p.lines[:len(p.lines)-1]
@@ -48,10 +74,10 @@ func PatchPaths(s string) ([]string, error) {
 	} else {
 		err = p.unified()
 	}
-	if err == nil && len(p.paths) == 0 {
+	if err == nil && p.files == 0 {
 		err = p.fault("it names no file")
 	}
-	return p.paths, err
+	return p.steps, err
 }
 
 type patchReader struct {
@@ -59,14 +85,16 @@ type patchReader struct {
 	at    int
 	// cut counts the empty lines that were taken off the end.
 	cut   int
-	paths []string
+	steps []PatchStep
+	// files is how many of the steps have a path.
+	files int
 }
 
 func (p *patchReader) fault(format string, args ...any) error {
 	return fmt.Errorf("%w: line %d: %s", ErrPatch, p.at+1, fmt.Sprintf(format, args...))
 }
 
-func (p *patchReader) add(name string) error {
+func (p *patchReader) add(operation, name string) error {
 	switch {
 	case name == "":
 		return p.fault("a file without a name")
@@ -76,13 +104,15 @@ func (p *patchReader) add(name string) error {
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }):
 		return p.fault("a file name with control characters")
 	}
-	if slices.Contains(p.paths, name) {
+	step := PatchStep{operation, name}
+	if slices.Contains(p.steps, step) {
 		return nil
 	}
-	if len(p.paths) >= maxPaths {
+	if p.files >= maxPaths {
 		return p.fault("more than %d files", maxPaths)
 	}
-	p.paths = append(p.paths, name)
+	p.steps = append(p.steps, step)
+	p.files++
 	return nil
 }
 
@@ -100,16 +130,16 @@ func (p *patchReader) begin() error {
 		}
 		var err error
 		if name, ok := strings.CutPrefix(line, "*** Add File: "); ok {
-			err = p.add(name)
+			err = p.add("add", name)
 			p.body(func(l string) bool { return strings.HasPrefix(l, "+") })
 		} else if name, ok := strings.CutPrefix(line, "*** Delete File: "); ok {
-			err = p.add(name)
+			err = p.add("delete", name)
 		} else if name, ok := strings.CutPrefix(line, "*** Update File: "); ok {
-			err = p.add(name)
+			err = p.add("update", name)
 			if p.at+1 < len(p.lines) {
 				if to, ok := strings.CutPrefix(p.lines[p.at+1], "*** Move to: "); ok {
 					p.at++
-					err = errors.Join(err, p.add(to))
+					err = errors.Join(err, p.add("move", to))
 				}
 			}
 			p.body(updateLine)
@@ -163,7 +193,7 @@ func (p *patchReader) unified() error {
 // git reads one section of a git diff.
 func (p *patchReader) git() error {
 	pair := strings.TrimPrefix(p.lines[p.at], "diff --git ")
-	before := len(p.paths)
+	before := p.files
 	p.at++
 	for p.at < len(p.lines) {
 		line := p.lines[p.at]
@@ -171,12 +201,18 @@ func (p *patchReader) git() error {
 			if name, ok := strings.CutPrefix(line, head); ok {
 				name, err := p.name(name)
 				if err == nil {
-					err = p.add(name)
+					err = p.add(strings.TrimSpace(head), name)
 				}
 				if err != nil {
 					return err
 				}
 			}
+		}
+		if hasAnyPrefix(line, "old mode ", "new mode ", "deleted file mode ", "new file mode ") {
+			if len(p.steps) >= 2*maxPaths {
+				return p.fault("more than %d headers", maxPaths)
+			}
+			p.steps = append(p.steps, PatchStep{Operation: line})
 		}
 		switch {
 		case hasAnyPrefix(line, "index ", "old mode ", "new mode ", "deleted file mode ", "new file mode ",
@@ -185,7 +221,7 @@ func (p *patchReader) git() error {
 		case strings.HasPrefix(line, "--- "):
 			// The first line may name another file than the two that follow.
 			if name, ok := sameName(pair); ok {
-				if err := p.add(name); err != nil {
+				if err := p.add("update", name); err != nil {
 					return err
 				}
 			}
@@ -201,11 +237,11 @@ func (p *patchReader) git() error {
 
 // pair takes the name of a section without content from its first line.
 func (p *patchReader) pair(pair string, before int) error {
-	if len(p.paths) > before {
+	if p.files > before {
 		return nil
 	}
 	if name, ok := sameName(pair); ok {
-		return p.add(name)
+		return p.add("update", name)
 	}
 	return p.fault("a git header whose names are not certain")
 }
@@ -244,18 +280,25 @@ func (p *patchReader) file(git bool) error {
 	if old == "/dev/null" && next == "/dev/null" {
 		return p.fault("both names are /dev/null")
 	}
+	operation := "update"
+	switch {
+	case old == "/dev/null":
+		operation = "add"
+	case next == "/dev/null":
+		operation = "delete"
+	}
 	for _, side := range []struct{ name, prefix string }{{old, "a/"}, {next, "b/"}} {
 		if side.name == "/dev/null" {
 			continue
 		}
 		stripped, ok := strings.CutPrefix(side.name, side.prefix)
 		if ok {
-			if err := p.add(stripped); err != nil {
+			if err := p.add(operation, stripped); err != nil {
 				return err
 			}
 		}
 		if !ok || !git {
-			if err := p.add(side.name); err != nil {
+			if err := p.add(operation, side.name); err != nil {
 				return err
 			}
 		}
