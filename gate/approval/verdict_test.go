@@ -31,7 +31,8 @@ func TestParseReviewDecisionByKind(t *testing.T) {
 		{"abort ends a turn, unless permissions were asked for", `"abort"`, deny, approval.Verdict{Outcome: approval.VerdictCancel}},
 		{
 			"timed out refuses permissions and leaves other questions open", `"timed_out"`,
-			approval.Verdict{Outcome: approval.VerdictDeny, Rationale: late}, approval.Verdict{Outcome: approval.VerdictTimeout, Rationale: late},
+			approval.Verdict{Outcome: approval.VerdictDeny, Rationale: late},
+			approval.Verdict{Outcome: approval.VerdictTimeout, Rationale: late},
 		},
 		{
 			"an amendment of the rules is left out", `{"approved_execpolicy_amendment":{"proposed_execpolicy_amendment":["git","push"]}}`,
