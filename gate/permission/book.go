@@ -18,8 +18,9 @@ import (
 const (
 	// MaxGrants is how many grants, and how many turns under strict review.
 	MaxGrants = 1024
-	// MaxGrantEntries is how many file system entries and hosts.
-	MaxGrantEntries = 4 * MaxEntries
+	// MaxGrantEntries is how many file system entries and hosts. With patterns
+	// that are slow to match, a merge of so many takes about a second.
+	MaxGrantEntries = 2 * MaxEntries
 )
 
 // Why a [Book] records nothing. Nothing was changed then, and nothing more may
@@ -79,7 +80,6 @@ type Book struct {
 // session waits while the grants of another are merged.
 type holding struct {
 	mu     sync.Mutex
-	ended  bool
 	turns  map[string]bool
 	strict map[string]bool
 	// grants are in the order in which they were recorded.
@@ -95,11 +95,12 @@ type held struct {
 	number uint64
 }
 
-// place is where merged permissions hold. For what is not a turn that is open,
-// turn is empty.
+// place is where merged permissions hold. No turn grant is held by the empty
+// turn, nor by one that is not open.
 type place struct{ turn, environment string }
 
-// maxMerged bounds the merges that are kept: callers may name any environment.
+// maxMerged bounds the merges that are kept: callers may name any turn and
+// environment.
 const maxMerged = 64
 
 // OpenSession lets session hold grants. It changes nothing if it is open, and
@@ -119,9 +120,7 @@ func (b *Book) OpenTurn(o Owner) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ended {
-		s.turns[o.Turn] = true
-	}
+	s.turns[o.Turn] = true
 }
 
 func (b *Book) open(session string) *holding {
@@ -150,27 +149,17 @@ func (b *Book) EndTurn(o Owner) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.turns[o.Turn] {
-		return
-	}
 	delete(s.turns, o.Turn)
 	s.drop(func(g Grant) bool { return g.Turn == o.Turn && g.Scope != Session })
 }
 
 // EndSession drops the session, its turns, and all that they hold.
 func (b *Book) EndSession(session string) {
+	// Whoever has looked it up already was first, and changes what nobody finds
+	// any more: a session of this key that is opened later is another one.
 	b.mu.Lock()
-	s := b.sessions[session]
+	defer b.mu.Unlock()
 	delete(b.sessions, session)
-	b.mu.Unlock()
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Whoever found s before it was taken out must not record into it.
-	s.ended = true
-	s.turns, s.strict, s.grants, s.entries, s.merged = nil, nil, nil, 0, nil
 }
 
 // Record adds g and returns it with its ID. The caller has settled what is
@@ -192,7 +181,7 @@ func (b *Book) Record(g Grant) (Grant, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || g.Scope != Session && !s.turns[g.Turn] {
+	if g.Scope != Session && !s.turns[g.Turn] {
 		return Grant{}, fmt.Errorf("record a grant for turn %q of session %q: %w", g.Turn, g.Session, ErrEnded)
 	}
 	adds := !g.Permissions.IsEmpty()
@@ -227,7 +216,7 @@ func (b *Book) Held(o Owner, environment string) Profile {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held(s.place(o.Turn, environment)).clone()
+	return s.held(place{o.Turn, environment}).clone()
 }
 
 // Take returns what [Book.Held] does, with the ids of the grants that make it
@@ -240,7 +229,7 @@ func (b *Book) Take(o Owner, environment string) (Profile, []string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.place(o.Turn, environment)
+	at := place{o.Turn, environment}
 	var ids []string
 	once := false
 	for _, g := range s.grants {
@@ -332,13 +321,6 @@ func (s *holding) revoke(id string) (Grant, bool) {
 	g := s.grants[i].Grant
 	s.drop(func(other Grant) bool { return other.ID == id })
 	return g, true
-}
-
-func (s *holding) place(turn, environment string) place {
-	if !s.turns[turn] {
-		turn = ""
-	}
-	return place{turn, environment}
 }
 
 // held returns a profile that must not leave the package as it is.
