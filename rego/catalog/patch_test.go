@@ -154,21 +154,31 @@ func TestPatchSteps(t *testing.T) {
 		name, patch string
 		want        []catalog.PatchStep
 	}{
-		{"every operation", lines("*** Begin Patch",
-			"*** Add File: n", "+x", "*** Delete File: d", "*** Update File: u", "@@", "-a", "+b",
-			"*** Update File: from", "*** Move to: to", "@@", "-a", "+b", "*** End Patch"),
-			[]catalog.PatchStep{step("add", "n"), step("delete", "d"), step("update", "u"), step("update", "from"), step("move", "to")}},
-		{"a file that is named twice", lines("*** Begin Patch", "*** Delete File: a", "*** Add File: a", "+x", "*** End Patch"),
-			[]catalog.PatchStep{step("delete", "a"), step("add", "a")}},
+		{
+			"every operation", lines("*** Begin Patch",
+				"*** Add File: n", "+x", "*** Delete File: d", "*** Update File: u", "@@", "-a", "+b",
+				"*** Update File: from", "*** Move to: to", "@@", "-a", "+b", "*** End Patch"),
+			[]catalog.PatchStep{step("add", "n"), step("delete", "d"), step("update", "u"), step("update", "from"), step("move", "to")},
+		},
+		{
+			"a file that is named twice", lines("*** Begin Patch", "*** Delete File: a", "*** Add File: a", "+x", "*** End Patch"),
+			[]catalog.PatchStep{step("delete", "a"), step("add", "a")},
+		},
 		{"plain unified", lines("--- a", "+++ a", "@@ -1 +1 @@", "-x", "+y"), []catalog.PatchStep{step("update", "a")}},
 		{"unified adds", lines("--- /dev/null", "+++ a", "@@ -0,0 +1 @@", "+y"), []catalog.PatchStep{step("add", "a")}},
 		{"unified deletes", lines("--- a", "+++ /dev/null", "@@ -1 +0,0 @@", "-y"), []catalog.PatchStep{step("delete", "a")}},
-		{"git renames", lines("diff --git a/x b/y", "similarity index 100%", "rename from x", "rename to y"),
-			[]catalog.PatchStep{step("rename from", "x"), step("rename to", "y")}},
-		{"git copies", lines("diff --git a/x b/y", "similarity index 100%", "copy from x", "copy to y"),
-			[]catalog.PatchStep{step("copy from", "x"), step("copy to", "y")}},
-		{"git makes a program of it", lines("diff --git a/x b/x", "old mode 100644", "new mode 100755"),
-			[]catalog.PatchStep{step("old mode 100644", ""), step("new mode 100755", ""), step("update", "x")}},
+		{
+			"git renames", lines("diff --git a/x b/y", "similarity index 100%", "rename from x", "rename to y"),
+			[]catalog.PatchStep{step("rename from", "x"), step("rename to", "y")},
+		},
+		{
+			"git copies", lines("diff --git a/x b/y", "similarity index 100%", "copy from x", "copy to y"),
+			[]catalog.PatchStep{step("copy from", "x"), step("copy to", "y")},
+		},
+		{
+			"git makes a program of it", lines("diff --git a/x b/x", "old mode 100644", "new mode 100755"),
+			[]catalog.PatchStep{step("old mode 100644", ""), step("new mode 100755", ""), step("update", "x")},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := catalog.PatchSteps(tc.patch)
