@@ -48,6 +48,7 @@ import (
 //	loose       options that are not listed add nothing to the effects
 //	responses   an operand @FILE holds more arguments
 //	opens       the operands are a command listed by itself
+//	interprets  the program runs code that its words are or name
 //	gate        git: repository configuration may start programs
 //	reaches     effects where a host or a URL is named
 //	probes      whole argument lists that only tell about the program
@@ -337,6 +338,8 @@ func (d *decoder) spec(at, n *yaml.Node, s *spec) {
 			s.responses = d.bool(value)
 		case "opens":
 			s.opens = d.bool(value)
+		case "interprets":
+			s.interprets = d.bool(value)
 		case "gate":
 			s.gate = value.Value
 			if s.gate != "git" {

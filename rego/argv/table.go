@@ -1,5 +1,7 @@
 package argv
 
+import "slices"
+
 // Table is the catalogue of commands: the grammar of each program and the
 // effects of what it is given. It does not change once loaded and is safe for
 // concurrent use.
@@ -12,6 +14,29 @@ type Table struct {
 // that Node.Uses may hold to {"effects": [...]}. Inert options have no key. The value is made of maps, slices and strings, is shared,
 // and must not be changed.
 func (t *Table) Data() map[string]any { return t.data }
+
+// Runs reports whether the program starts whatever its words say, or runs code that
+// they are or name: shells, interpreters, wrappers. Programs that are not listed do
+// for all that is known.
+func (t *Table) Runs(program string) bool {
+	s := t.programs[program]
+	return s == nil || s.interprets || s.opens
+}
+
+// Has reports whether using key has the effect.
+func (t *Table) Has(key string, effect Effects) bool {
+	entry, ok := t.data[key].(map[string]any)
+	if !ok {
+		return true // what is not in the table may do anything
+	}
+	effects, _ := entry["effects"].([]any)
+	for _, name := range effect.Names() {
+		if slices.Contains(effects, any(name)) {
+			return true
+		}
+	}
+	return false
+}
 
 // Programs returns how many program names are listed.
 func (t *Table) Programs() int { return len(t.programs) }
@@ -200,6 +225,8 @@ type spec struct {
 	loose bool
 	// responses says that an operand @FILE holds more arguments.
 	responses bool
+	// interprets says that the program runs code which its words are or name.
+	interprets bool
 	// opens says that the operands are a command listed by the shell facts.
 	opens bool
 	// marks are those that hold whatever the options are.

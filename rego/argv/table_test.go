@@ -137,3 +137,38 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 }
+
+func TestProgramsThatRunWhatTheirWordsSay(t *testing.T) {
+	table := load(t)
+	for _, program := range strings.Fields("sh bash zsh dash fish pwsh python python3 python3.12 pypy3 ipython node deno bun tsx perl ruby php lua java Rscript awkward " +
+		"env sudo doas su timeout nice nohup xargs watch time command builtin eval exec source . trap alias npx uvx busybox script tmux flock parallel") {
+		if !table.Runs(program) {
+			t.Errorf("%s is said to run nothing of its words", program)
+		}
+	}
+	for _, program := range strings.Fields("ls cat touch rm git go npm make cargo curl tar sed awk jq docker cd echo") {
+		if table.Runs(program) {
+			t.Errorf("%s is said to run its words", program)
+		}
+	}
+}
+
+func TestHasTellsTheEffectsOfAUse(t *testing.T) {
+	table := load(t)
+	for _, tt := range []struct {
+		use    string
+		effect argv.Effects
+		want   bool
+	}{
+		{"ls", argv.Read, true},
+		{"ls", argv.Write | argv.Unknown, false},
+		{"sudo", argv.Unknown, true},
+		{"git push", argv.Network, true},
+		{"a use that no table has", argv.Unknown, true},
+		{"ls", 0, false},
+	} {
+		if got := table.Has(tt.use, tt.effect); got != tt.want {
+			t.Errorf("Has(%q, %v) = %t, want %t", tt.use, tt.effect, got, tt.want)
+		}
+	}
+}
