@@ -61,12 +61,7 @@ type CommandFacts struct {
 
 // add reads one command of a call. What it returns goes with the nodes added last.
 func (f *CommandFacts) add(table *argv.Table, c catalog.Command, at *place) *shell.Facts {
-	var parsed shell.Facts
-	if len(c.Argv) > 0 {
-		parsed = shell.ParseArgv(c.Argv)
-	} else {
-		parsed = shell.Parse(dialect(c.Shell), c.Text)
-	}
+	parsed := parseCommand(c)
 	dir, known := at.join(at.env.Cwd, c.Cwd)
 	if !known {
 		dir = ""
@@ -231,6 +226,13 @@ func (f *facts) of(r *approval.Request, env approval.Environment) Facts {
 	}
 	out.Guard.settle()
 	return out
+}
+
+func parseCommand(c catalog.Command) shell.Facts {
+	if len(c.Argv) > 0 {
+		return shell.ParseArgv(c.Argv)
+	}
+	return shell.Parse(dialect(c.Shell), c.Text)
 }
 
 func dialect(name string) shell.Dialect {

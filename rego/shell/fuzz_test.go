@@ -50,6 +50,39 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// What has a form is known to its end, and has it again when it is read again.
+func FuzzCanonical(f *testing.F) {
+	for _, c := range corpus(f) {
+		if c.Text != "" {
+			f.Add(c.Text)
+		}
+	}
+	f.Add("cd a && ls -l 'b c' >out 2>&1 | tee ~/x & ! (d; e) || { f; }")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, d := range []shell.Dialect{shell.Bash, shell.POSIX, shell.Zsh} {
+			form, ok := shell.Canonical(d, text)
+			if !ok {
+				continue
+			}
+			facts := shell.Parse(d, text)
+			if len(facts.Problems) > 0 || len(facts.Commands) == 0 {
+				t.Fatalf("%s: %q has the form %s, with problems %v", d, text, form, facts.Problems)
+			}
+			for _, c := range facts.Commands {
+				for _, w := range c.Words {
+					// An interpreter's own words may hold more.
+					if w.Kind != shell.Literal && len(c.Via) == 0 {
+						t.Fatalf("%s: %q has the form %s, but %q is not known", d, text, form, w.Value)
+					}
+				}
+			}
+			if again, ok := shell.Canonical(d, text+"\n"); !ok || again != form {
+				t.Fatalf("%s: %q has the form %s, and with a line end %s (%t)", d, text, form, again, ok)
+			}
+		}
+	})
+}
+
 func FuzzParseArgv(f *testing.F) {
 	for _, c := range corpus(f) {
 		if len(c.Argv) > 0 {
