@@ -90,6 +90,9 @@ func TestWhatIsGrantedIsNotAskedAgain(t *testing.T) {
 		"permissions that are held already":  {tool("write_file", `{"path": "src/main.go"}`) + `, "permissions": {"network": {"hosts": ["api.example.com"]}, "file_system": {"write": ["src/sub"], "deny": ["src/sub/x"]}}`, plain, allow},
 		"a host allows what Regent may deny": {tool("write_file", `{"path": "src/main.go"}`) + `, "host_allows": true`, held, allow},
 
+		"to read, with permissions that are held":      {tool("read_file", `{"path": "other/x"}`) + `, "permissions": {"network": {"hosts": ["api.example.com"]}}`, held, allow},
+		"to read, with permissions that are not held":  {tool("read_file", `{"path": "docs/a.md"}`) + `, "permissions": {"network": {"enabled": true}}`, held, ask},
+		"to read outside the sandbox":                  {tool("read_file", `{"path": "docs/a.md"}`) + `, "escalated": true`, held, ask},
 		"nothing is held":                              {tool("write_file", `{"path": "src/main.go"}`), none, ask},
 		"only denies are held":                         {tool("write_file", `{"path": "src/main.go"}`), normalised(t, permission.Profile{FileSystem: permission.FileSystem{Entries: []permission.Entry{permission.Literal("x", permission.Deny)}}}, env), ask},
 		"a file beside it":                             {tool("write_file", `{"path": "other/x"}`), held, ask},

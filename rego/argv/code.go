@@ -57,7 +57,7 @@ func (t *Table) Code(c *shell.Command, n *Node) Code {
 			for _, w := range words {
 				code.maybe(w)
 			}
-			code.Input = true
+			code.Input = len(code.Maybe) == 0
 		}
 	}
 	return code

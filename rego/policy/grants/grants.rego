@@ -71,6 +71,16 @@ _escalated if input.facts.tool.escalated == true
 
 _within("read") if input.facts.granted.read == true
 
+# To read with a tool of the host needs nobody's answer, as long as nothing more is
+# asked for than is held.
+_within("read") if {
+	input.request.kind == "tool"
+	every effect in tools.call.effects {
+		effect == "read"
+	}
+	tools.call.external == false
+}
+
 _within("write") if input.facts.granted.write == true
 
 _within("network") if input.facts.granted.network == true
