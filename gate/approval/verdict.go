@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/regent-policy/regent/gate/permission"
 )
@@ -77,7 +78,7 @@ type Verdict struct {
 // that timed out leaves the question open. Anything else is an [ErrInvalid].
 func ParseReviewDecision(text json.RawMessage, kind Kind) (Verdict, error) {
 	var word string
-	var object map[string]json.RawMessage
+	var object map[string]jsontext.Value
 	if jsonv2.Unmarshal(text, &word) != nil {
 		if err := jsonv2.Unmarshal(text, &object); err != nil || len(object) != 1 {
 			return Verdict{}, fmt.Errorf("%w: no review decision: %.100s", ErrInvalid, RedactText(string(text)))
@@ -91,6 +92,9 @@ func ParseReviewDecision(text json.RawMessage, kind Kind) (Verdict, error) {
 		brief = permission.Turn
 	}
 	amendment := object[word]
+	if object != nil && amendment.Kind() != '{' {
+		return Verdict{}, fmt.Errorf("%w: no review decision: %.100s", ErrInvalid, RedactText(string(text)))
+	}
 	switch {
 	case word == "approved" && object == nil:
 		return Verdict{Outcome: VerdictAllow, Scope: brief}, nil
