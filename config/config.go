@@ -464,8 +464,9 @@ type RequestPermissions struct {
 
 	// Before are the hooks that see a request before anything else is made of
 	// it, also before its environment is looked up, one after the other. Each may
-	// block the request or narrow it, and none can widen it. One that is late or
-	// broken blocks it. Hooks of a workspace come after those of the home.
+	// block the request or narrow it, and none can widen it. Where one is late or
+	// broken, a person has to answer the request. Hooks of a workspace come after
+	// those of the home.
 	//
 	//	request_permissions:
 	//	  before:
