@@ -548,6 +548,8 @@ func rulesChanged(ctx context.Context, before, next *Epoch) bool {
 	}
 	source := next.Source
 	source.Settings = before.Source.Settings
+	// What reviewers, plugins and hooks loosen can be told from the configuration.
+	source.Others = before.Source.Others
 	policy, err := rego.Load(ctx, source)
 	return err != nil || policy.Epoch() != before.ID
 }
