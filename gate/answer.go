@@ -39,7 +39,7 @@ func (g *Gate) Answer(ctx context.Context, reply Reply) (approval.Record, error)
 	if err != nil {
 		return approval.Record{}, err
 	}
-	if err := reply.By.mayAnswer(&record); err != nil {
+	if err := reply.By.MayAnswer(&record); err != nil {
 		return approval.Record{}, err
 	}
 	if record.OptionIndex(reply.Option) < 0 {
@@ -69,10 +69,12 @@ func (g *Gate) Answer(ctx context.Context, reply Reply) (approval.Record, error)
 			return approval.Record{}, ErrDenied
 		}
 		if decision.Settlement, err = settle(request, &record.Ruling, reply.Grant); err != nil {
-			return approval.Record{}, fmt.Errorf("grant: %w", err)
+			return approval.Record{}, g.unsettled(ctx, &reply, &record, err)
 		}
 	} else if reply.Grant != nil {
-		return approval.Record{}, fmt.Errorf("%w: an answer that refuses grants nothing", approval.ErrInvalid)
+		if decision.Settlement, err = refusal(request, reply.Grant); err != nil {
+			return approval.Record{}, err
+		}
 	}
 	from := approval.From{ID: reply.ID, Revision: reply.Revision, Instance: record.Instance}
 	record, err = g.ledger.Decide(ctx, from, decision)
@@ -83,6 +85,38 @@ func (g *Gate) Answer(ctx context.Context, reply Reply) (approval.Record, error)
 	g.stats.decided(record.Decision)
 	g.moved(record)
 	return record, nil
+}
+
+// refusal is what an answer that refuses comes to when it says how: nothing is
+// granted, and a turn can be put under strict review all the same.
+func refusal(r *approval.Request, grant *permission.Response) (*permission.Settlement, error) {
+	if !grant.Permissions.IsEmpty() || r.Permissions == nil {
+		return nil, fmt.Errorf("%w: an answer that refuses grants nothing", approval.ErrInvalid)
+	}
+	settled, err := permission.Settle(*r.Permissions, *grant, permission.Unlimited())
+	if err != nil {
+		return nil, fmt.Errorf("grant: %w", err)
+	}
+	return &settled, nil
+}
+
+// ErrUnplaced means that an answer grants a path which cannot be placed where
+// the request runs. Nothing was granted, and the turn that asked is interrupted:
+// whoever answered meant a place that its agent does not have.
+var ErrUnplaced = errors.New("a granted path cannot be placed in the environment of the request, so the turn was interrupted")
+
+// unsettled is the error of an answer whose grant could not be worked out. In a
+// session, one that names a path of somewhere else ends the turn.
+func (g *Gate) unsettled(ctx context.Context, reply *Reply, record *approval.Record, err error) error {
+	w := g.waiting(reply.ID)
+	bad, path := errors.AsType[*permission.PathError](err)
+	if !path || reply.Grant == nil || w == nil || w.question.Turn == nil || reply.Revision != record.Revision {
+		return fmt.Errorf("grant: %w", err)
+	}
+	if _, failed := g.cancel(ctx, *record, reply.By.ID, "the answer grants a path that cannot be placed here: "+bad.Error()); failed != nil {
+		return fmt.Errorf("interrupt the turn: %w", failed)
+	}
+	return fmt.Errorf("%w: %w", ErrUnplaced, err)
 }
 
 // proofNeeded tells whether an answer that allows has to come with proof of who
@@ -142,7 +176,7 @@ func (g *Gate) Cancel(ctx context.Context, by Principal, id string, revision int
 		return approval.Record{}, err
 	}
 	asked := by.ID != "" && record.Request.Subject != nil && record.Request.Subject.ID == by.ID
-	if err := by.mayAnswer(&record); err != nil && !asked {
+	if err := by.MayAnswer(&record); err != nil && !asked {
 		return approval.Record{}, err
 	}
 	record, err = g.ledger.Cancel(ctx, approval.From{ID: id, Revision: revision, Instance: record.Instance}, by.ID, reason)
@@ -184,6 +218,12 @@ func (g *Gate) Fence(ctx context.Context, id, run, instance, digest string) (app
 	if err != nil {
 		return approval.Record{}, err
 	}
+	if record.Instance == instance { // nobody else learns of the files
+		if err := unchanged(record.Operands); err != nil {
+			g.stats.fenced.Add(1)
+			return record, err
+		}
+	}
 	for {
 		next, err := g.ledger.Fence(ctx, approval.From{ID: id, Revision: record.Revision, Instance: instance}, run, digest)
 		if err == nil {
@@ -217,21 +257,18 @@ func (g *Gate) Mark(ctx context.Context, id, instance string, mark Mark, reason 
 		return approval.Record{}, err
 	}
 	if record.State == approval.Decided && (mark == MarkSent || mark == MarkResolved) {
-		next, err := g.ledger.MarkSent(ctx, record.From())
-		if current, ok := newer(err, record); ok {
-			next, err = current, nil // Sent was first
-		}
-		if err != nil {
+		if record, err = g.sent(ctx, record); err != nil {
 			return approval.Record{}, err
 		}
-		record = next
-		g.moved(record)
 	}
 	switch {
 	case mark == MarkSent && (record.State == approval.Sent || record.State == approval.Resolved):
 	case mark == MarkResolved && record.State == approval.Resolved:
 	case mark == MarkResolved && record.State == approval.Sent:
-		if record, err = g.ledger.Resolve(ctx, record.From(), "", reason); err != nil {
+		record, err = g.follow(record, func(r approval.Record) (approval.Record, error) {
+			return g.ledger.Resolve(ctx, r.From(), "", reason)
+		})
+		if err != nil {
 			return approval.Record{}, err
 		}
 		g.stats.closed(&record)
@@ -244,6 +281,39 @@ func (g *Gate) Mark(ctx context.Context, id, instance string, mark Mark, reason 
 	return record, nil
 }
 
+// sent marks a record as sent, unless it is already.
+func (g *Gate) sent(ctx context.Context, r approval.Record) (approval.Record, error) {
+	next, err := g.follow(r, func(r approval.Record) (approval.Record, error) {
+		if r.State != approval.Decided {
+			return r, nil
+		}
+		return g.ledger.MarkSent(ctx, r.From())
+	})
+	if err == nil {
+		g.moved(next)
+	}
+	return next, err
+}
+
+// follow makes a step of a record that may have moved on without leaving its
+// state: an action can start on an answer before anybody has noted that the
+// answer was sent. It tries on the record that won, and gives up where that is
+// in another state.
+func (g *Gate) follow(r approval.Record, step func(approval.Record) (approval.Record, error)) (approval.Record, error) {
+	for {
+		next, err := step(r)
+		current, ok := newer(err, r)
+		if !ok {
+			return next, err
+		}
+		if current.State != r.State {
+			g.moved(current)
+			return current, nil
+		}
+		r = current
+	}
+}
+
 // Sent says that an answer of Ask, Post or Await has been written to whoever
 // asked. It does not wait for that to be recorded. An answer without a decision
 // needs no such word, and may have it.
@@ -254,13 +324,7 @@ func (g *Gate) Sent(a Answer) {
 	from := a.Record.From()
 	g.async("record that an answer was written", func(ctx context.Context) error {
 		if !a.done {
-			record, err := g.ledger.MarkSent(ctx, from)
-			if _, ok := newer(err, *a.Record); ok {
-				return nil // the host has marked it itself
-			}
-			if err == nil {
-				g.moved(record)
-			}
+			_, err := g.sent(ctx, *a.Record)
 			return err
 		}
 		record, err := g.ledger.Finish(ctx, from, "", "the answer was written to a host that keeps no record of it")
@@ -279,9 +343,8 @@ func (g *Gate) Unsent(a Answer, cause error) {
 	if !a.done || a.Record == nil || a.Record.State != approval.Decided || a.Record.Writing.IsZero() {
 		return
 	}
-	from := a.Record.From()
 	g.async("record that an answer was not written", func(ctx context.Context) error {
-		record, err := g.ledger.MarkUnknown(ctx, from, fmt.Sprintf("the answer could not be written: %v", cause))
+		record, err := g.ledger.MarkUnknown(ctx, a.Record.From(), fmt.Sprintf("the answer could not be written: %v", cause))
 		if err == nil {
 			g.stats.closed(&record)
 			g.moved(record)
@@ -297,7 +360,7 @@ func (g *Gate) Reconcile(ctx context.Context, by Principal, id string, revision 
 	if err != nil {
 		return approval.Record{}, err
 	}
-	if err := by.mayAnswer(&record); err != nil {
+	if err := by.MayAnswer(&record); err != nil {
 		return approval.Record{}, err
 	}
 	if record.State != approval.Unknown {

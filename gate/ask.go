@@ -24,6 +24,8 @@ type Question struct {
 	// Folder is where the caller is, for a request that does not say where it
 	// runs.
 	Folder string
+	// Turn is the turn of a session that asks; nil outside sessions.
+	Turn Turn
 }
 
 // Answer is what became of a question. Only OutcomeAllow is permission.
@@ -39,6 +41,10 @@ type Answer struct {
 	Ruling     approval.Ruling        `json:"ruling"`
 	// Record is what the ledger holds; nil where nobody had to be asked.
 	Record *approval.Record `json:"record,omitempty"`
+
+	// Acceptance is what a person has accepted for the session; nil where they
+	// have not.
+	Acceptance *Acceptance `json:"-"`
 
 	// done says that nobody will come back to the record: the caller named no
 	// instance to do it as.
@@ -157,18 +163,7 @@ func (g *Gate) drop(w *wait) {
 // nobody is asked.
 func (g *Gate) Check(ctx context.Context, q Question) approval.Ruling {
 	g.stats.checked.Add(1)
-	return g.rule(ctx, g.workspaces.Of(ctx, q).Standing(), q.Request)
-}
-
-// rule rules on a request when there is room to. The time until then does not
-// count as that of the rules.
-func (g *Gate) rule(ctx context.Context, s *Standing, r *approval.Request) approval.Ruling {
-	select {
-	case g.ruling <- struct{}{}:
-		defer func() { <-g.ruling }()
-	case <-ctx.Done(): // the ruling says so
-	}
-	return s.Rule(ctx, r)
+	return g.rule(ctx, g.workspaces.Of(ctx, q).Standing(), q)
 }
 
 // Ask rules on a question, records it where it has to be, and waits until it is
@@ -252,21 +247,22 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	if err := q.Request.Validate(); err != nil {
 		return nil, Answer{}, err
 	}
-	options := offers(q.Request)
-	if approval.Choice(options, approval.OutcomeDeny) < 0 {
+	if approval.Choice(offers(q.Request), approval.OutcomeDeny) < 0 {
 		return nil, Answer{}, &approval.RequestError{Pointer: "/options", Message: "none of the options is known to refuse, so no refusal could be told; add decline, deny or cancel"}
 	}
 	workspace := g.workspaces.Of(ctx, q)
 	standing := workspace.Standing()
-	ruling := g.rule(ctx, standing, q.Request)
+	ruling := g.rule(ctx, standing, q)
 	if err := ctx.Err(); err != nil {
 		return nil, Answer{}, context.Cause(ctx)
 	}
+	standing.offerSession(&q, &ruling)
+	options := offers(q.Request)
 	pass := pick(options, approval.OutcomeAllow)
 	if ruling.Route == approval.RouteSkip && pass == nil {
 		ask(&ruling, onlyOnce)
 	}
-	g.stats.ruled(&ruling)
+	g.stats.ruled(q.Request, &ruling)
 	if ruling.Route == approval.RouteSkip {
 		return nil, Answer{Outcome: approval.OutcomeAllow, Option: pass, Ruling: ruling}, nil
 	}
@@ -297,7 +293,7 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	g.mu.Unlock()
 	record, err := approval.New(approval.Draft{
 		Request: q.Request, Ruling: ruling, Instance: instance, Workspace: workspace.Dir,
-		Reviewers: standing.reviewers(&ruling),
+		Reviewers: standing.reviewers(&ruling), Operands: standing.operands(q.Request),
 	}, g.now())
 	if err != nil {
 		return nil, Answer{}, err
@@ -408,7 +404,10 @@ func decide(r *approval.Request, options []json.RawMessage, ruling *approval.Rul
 		d.Outcome = approval.OutcomeDeny
 	case approval.RouteAllow:
 		d.Outcome = approval.OutcomeAllow
-		if !allowedByRule(*ruling) {
+		switch {
+		case ruling.Granted:
+			d.Source, d.By = approval.SourceGrant, ""
+		case !allowedByRule(*ruling):
 			d.Source, d.By = approval.SourceAuto, ""
 		}
 	default:
@@ -444,7 +443,7 @@ func ask(ruling *approval.Ruling, why string) { *ruling = asked(*ruling, why) }
 // settle works out what an answer that allows grants: what was asked for,
 // what was given and what policy lets anyone give, together. It is nil where no
 // permissions were asked for. Without a grant all that was asked for is meant,
-// for the turn.
+// for as long as such a request usually means.
 func settle(r *approval.Request, ruling *approval.Ruling, grant *permission.Response) (*permission.Settlement, error) {
 	if r.Permissions == nil {
 		if grant != nil {
@@ -461,7 +460,7 @@ func settle(r *approval.Request, ruling *approval.Ruling, grant *permission.Resp
 		return nil, err
 	}
 	if grant == nil {
-		grant = &permission.Response{Permissions: *r.Permissions, Scope: permission.Turn}
+		grant = &permission.Response{Permissions: *r.Permissions, Scope: usualScope(r)}
 	}
 	ceiling := permission.Unlimited()
 	if ruling.Ceiling != nil {
@@ -472,6 +471,15 @@ func settle(r *approval.Request, ruling *approval.Ruling, grant *permission.Resp
 		return nil, err
 	}
 	return &settled, nil
+}
+
+// usualScope is how long an answer that names no scope grants: to a request for
+// permissions for the turn, and to a call that needs some for itself.
+func usualScope(r *approval.Request) permission.Scope {
+	if r.Kind == approval.KindPermissions {
+		return permission.Turn
+	}
+	return permission.Once
 }
 
 // answered is the answer of a record that is over, in the words of the harness.
@@ -505,17 +513,21 @@ func (g *Gate) collect(ctx context.Context, w *wait) (Answer, error) {
 	case r.State == approval.Pending: // let go by Close
 		return Answer{}, ErrStopped
 	case r.State == approval.Decided && r.Writing.IsZero():
-		next, err := g.ledger.BeginSend(ctx, r.From())
-		if conflict, ok := errors.AsType[*approval.ConflictError](err); ok {
-			next, err = conflict.Current, nil
-		}
+		next, err := g.follow(r, func(r approval.Record) (approval.Record, error) {
+			if !r.Writing.IsZero() {
+				return r, nil
+			}
+			return g.ledger.BeginSend(ctx, r.From())
+		})
 		if err != nil {
 			return Answer{}, g.trouble(err)
 		}
 		r = next
 		g.moved(r)
 	}
-	return answered(offers(w.question.Request), r), nil
+	answer := answered(offers(w.question.Request), r)
+	answer.Acceptance = w.accepted(&r)
+	return answer, nil
 }
 
 // abandon withdraws what a caller waited for who went away.
@@ -575,13 +587,21 @@ func (g *Gate) mind(w *wait) {
 	timer := time.NewTimer(time.Until(w.until))
 	defer timer.Stop()
 	var again <-chan time.Time
+	review := g.beginReview(w)
+	defer func() { review.stop() }()
 	for {
 		select {
 		case <-w.done:
 			return
 		case <-g.stopped:
 			return
+		case verdicts := <-review.verdicts():
+			judged := review
+			review = nil
+			g.judge(w, judged, verdicts)
 		case <-w.ruledBy(nil).Replaced():
+			review.stop()
+			review = nil
 			if again != nil {
 				select {
 				case <-again:
@@ -593,7 +613,9 @@ func (g *Gate) mind(w *wait) {
 			if err := g.reroute(w); err != nil {
 				g.log.Error("route a waiting request again", "id", w.now().ID, "error", err)
 				again = time.After(tickTime)
+				continue
 			}
+			review = g.beginReview(w)
 		case <-timer.C:
 			if g.expire(w) {
 				return
@@ -634,7 +656,7 @@ func (g *Gate) reroute(w *wait) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
-	ruling := g.rule(ctx, standing, w.question.Request)
+	ruling := g.rule(ctx, standing, w.question)
 	if ruling.Route == approval.RouteSkip {
 		// There is a record, so there is a decision.
 		ruling.Route = approval.RouteAllow

@@ -22,6 +22,9 @@ const (
 	NoticeLedger NoticeKind = "ledger"
 	// NoticeWatch is trouble with seeing changes of files.
 	NoticeWatch NoticeKind = "watch"
+	// NoticeAnswer is an answer that changed nothing: it came too late, twice, or
+	// for nothing that waits.
+	NoticeAnswer NoticeKind = "answer"
 )
 
 // Notice is something that people who run a home should hear of. It holds

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/reviewer"
 )
 
 const (
@@ -50,6 +51,8 @@ type Parts struct {
 	// Now is the clock that requests are taken in by; time.Now if nil. The ledger
 	// judges by its own.
 	Now func() time.Time
+	// Reviewers opens those who review; reviewer.Open if nil.
+	Reviewers Reviewers
 }
 
 // Gate asks, answers and records. Every decision comes to be here. It is safe
@@ -60,6 +63,7 @@ type Gate struct {
 	feed       *Feed
 	log        *slog.Logger
 	now        func() time.Time
+	reviewers  Reviewers
 	stats      stats
 
 	// sweeps asks for a look at what has run out; each gets an answer.
@@ -76,6 +80,11 @@ type Gate struct {
 	// taking has a place for each new record on its way into the ledger, so that
 	// what keeps the others alive never stands at the end of a long line.
 	taking chan struct{}
+	// reviewing has a place for each review that runs.
+	reviewing chan struct{}
+	// reviews is the context of all of them, which ends when the gate does.
+	reviews     context.Context
+	stopReviews context.CancelFunc
 
 	// stopped is closed when nothing of the gate is to go on.
 	stopped chan struct{}
@@ -86,6 +95,8 @@ type Gate struct {
 	self  string
 	waits map[string]*wait
 	hosts map[string]*host
+	// gone hears of each instance that is over.
+	gone []func(instance string)
 	// over says that no more is taken in.
 	over bool
 }
@@ -99,16 +110,18 @@ var ErrStopped = errors.New("the gate is stopped")
 func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err error) {
 	g = &Gate{
 		ledger: p.Ledger, workspaces: p.Workspaces, feed: p.Feed, log: p.Log, now: p.Now,
-		sweeps:   make(chan chan struct{}),
-		troubled: make(chan struct{}, 1),
-		behind:   make(chan errand, 16*inFlight),
-		settled:  make(chan chan struct{}),
-		ruling:   make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
-		taking:   make(chan struct{}, 4*inFlight),
-		waits:    map[string]*wait{},
-		hosts:    map[string]*host{},
-		stopped:  make(chan struct{}),
-		self:     approval.NewID(),
+		sweeps:    make(chan chan struct{}),
+		troubled:  make(chan struct{}, 1),
+		behind:    make(chan errand, 16*inFlight),
+		settled:   make(chan chan struct{}),
+		ruling:    make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
+		taking:    make(chan struct{}, 4*inFlight),
+		reviewing: make(chan struct{}, reviewsAtOnce),
+		reviewers: p.Reviewers,
+		waits:     map[string]*wait{},
+		hosts:     map[string]*host{},
+		stopped:   make(chan struct{}),
+		self:      approval.NewID(),
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -119,10 +132,16 @@ func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err er
 	if g.now == nil {
 		g.now = time.Now
 	}
+	if g.reviewers == nil {
+		g.reviewers = reviewer.Open
+	}
+	g.reviews, g.stopReviews = context.WithCancel(context.Background())
 	if found, err = g.ledger.Recover(ctx); err != nil {
+		g.stopReviews()
 		return nil, nil, fmt.Errorf("close what an earlier process left: %w", err)
 	}
 	if _, err = g.ledger.Lease(ctx, g.self, leaseTime); err != nil {
+		g.stopReviews()
 		return nil, nil, fmt.Errorf("lease: %w", err)
 	}
 	g.running.Go(g.keep)
@@ -158,6 +177,7 @@ func (g *Gate) Close() error {
 	}
 	errs = append(errs, g.sweep(ctx))
 	close(g.stopped)
+	g.stopReviews()
 	g.running.Wait()
 	// What the sweep could not close is let go all the same.
 	g.mu.Lock()
@@ -170,6 +190,9 @@ func (g *Gate) Close() error {
 	}
 	return nil
 }
+
+// Reviewers opens those who review.
+func (g *Gate) Reviewers() Reviewers { return g.reviewers }
 
 // Feed tells of what the gate does.
 func (g *Gate) Feed() *Feed { return g.feed }
@@ -292,6 +315,7 @@ func (g *Gate) renew(ctx context.Context) error {
 	}
 	g.mu.Unlock()
 
+	defer g.tellGone(dead...)
 	var errs []error
 	if _, err := g.ledger.Lease(ctx, self, leaseTime); errors.Is(err, approval.ErrLost) {
 		// The clock was set forward, or the machine slept. Whoever waits under the
@@ -312,6 +336,8 @@ func (g *Gate) renew(ctx context.Context) error {
 			g.touched(name)
 		} else if !errors.Is(err, approval.ErrLost) {
 			errs = append(errs, err)
+		} else {
+			g.tellGone(name)
 		}
 	}
 	for _, name := range dead {
@@ -335,6 +361,9 @@ func (g *Gate) Renew(ctx context.Context, instance string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	until, err := g.ledger.Lease(ctx, instance, leaseTime)
+	if errors.Is(err, approval.ErrLost) {
+		g.tellGone(instance)
+	}
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -349,6 +378,22 @@ func (g *Gate) Renew(ctx context.Context, instance string) (time.Time, error) {
 	return until, nil
 }
 
+// Alive is a sign of life of an instance that has one each time it does
+// something: the ledger hears of it only when it is time to.
+func (g *Gate) Alive(ctx context.Context, instance string) error {
+	if err := g.named(instance); err != nil {
+		return err
+	}
+	err := g.enter(ctx, instance)
+	if err == nil {
+		g.leave(instance)
+	}
+	if errors.Is(err, approval.ErrLost) {
+		g.tellGone(instance)
+	}
+	return err
+}
+
 // End says that an instance is over: what it asked is closed now.
 func (g *Gate) End(ctx context.Context, instance string) error {
 	if err := g.named(instance); err != nil {
@@ -360,7 +405,27 @@ func (g *Gate) End(ctx context.Context, instance string) error {
 	g.mu.Lock()
 	delete(g.hosts, instance)
 	g.mu.Unlock()
+	g.tellGone(instance)
 	return g.sweep(ctx)
+}
+
+// WhenGone has f called with the name of each instance that is over from here
+// on: because its host said so, or gave no sign of life. f returns soon.
+func (g *Gate) WhenGone(f func(instance string)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gone = append(g.gone, f)
+}
+
+func (g *Gate) tellGone(instances ...string) {
+	g.mu.Lock()
+	told := g.gone
+	g.mu.Unlock()
+	for _, f := range told {
+		for _, name := range instances {
+			f(name)
+		}
+	}
 }
 
 // named refuses what no host may call itself.

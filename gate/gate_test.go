@@ -563,8 +563,11 @@ func TestReviewersAreNamedAsTheyAreConfigured(t *testing.T) {
 	if got := again(settings("large", "KEY")); got == first.Reviewers[0].Fingerprint {
 		t.Error("another model of a member has the same fingerprint")
 	}
-	// No reviewer runs, so a person answers.
-	last := b.pending()
+	// No reviewer of this kind runs, so a person is asked.
+	last := b.until("asked", func(r approval.Record) bool { return r.Ruling.Route == approval.RouteAsk })
+	if v := last.Ruling.Verdicts; len(v) != 1 || v[0].Outcome != approval.VerdictError || v[0].Reviewer != "default/reviewer" {
+		t.Errorf("verdicts %+v", v)
+	}
 	if _, err := b.Answer(t.Context(), reply(last, deny)); err != nil {
 		t.Fatal(err)
 	}

@@ -98,8 +98,8 @@ func (p Principal) MaySee(r *approval.Record) bool {
 	}
 }
 
-// mayAnswer says whether p may decide r. It is nil or an ErrForbidden.
-func (p Principal) mayAnswer(r *approval.Record) error {
+// MayAnswer says whether p may decide r. It is nil or an [ErrForbidden].
+func (p Principal) MayAnswer(r *approval.Record) error {
 	if s := r.Request.Subject; s != nil && s.ID != "" && s.ID == p.ID {
 		return fmt.Errorf("%w: %s asked this, and nobody answers their own request", ErrForbidden, p.name())
 	}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,11 @@ type Stats struct {
 	Failures map[string]int64
 	// Decisions counts what was decided.
 	Decisions map[DecisionKind]int64
+	// Verdicts counts what reviewers said, by reviewer and outcome.
+	Verdicts map[VerdictKind]int64
+	// Skips counts the questions that nobody had to answer, by what the call does
+	// and which tool it is of.
+	Skips map[SkipKind]int64
 	// Closed counts the records that ended, by state.
 	Closed map[approval.State]int64
 	// Checked counts the questions that were only ruled on.
@@ -39,6 +45,24 @@ type DecisionKind struct {
 	Outcome approval.Outcome
 }
 
+// VerdictKind is what a reviewer said.
+type VerdictKind struct {
+	Reviewer string
+	Outcome  approval.VerdictOutcome
+}
+
+// SkipKind is a kind of call that was skipped.
+type SkipKind struct {
+	// Effects are those of the call, sorted and joined by commas.
+	Effects string
+	// Tool is the tool's name, or the kind of a request that is of no tool. Past
+	// so many of them it is "other".
+	Tool string
+}
+
+// maxSkipKinds bounds what is counted apart.
+const maxSkipKinds = 512
+
 type stats struct {
 	checked, rerouted, fenced, refusedByLedger, waiting atomic.Int64
 	failing                                             atomic.Bool
@@ -47,13 +71,25 @@ type stats struct {
 	routes    map[approval.Route]int64
 	failures  map[string]int64
 	decisions map[DecisionKind]int64
+	verdicts  map[VerdictKind]int64
+	skips     map[SkipKind]int64
 	ended     map[approval.State]int64
 }
 
-func (s *stats) ruled(r *approval.Ruling) {
+func (s *stats) ruled(q *approval.Request, r *approval.Ruling) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	count(&s.routes, r.Route)
+	if r.Route == approval.RouteSkip {
+		kind := SkipKind{Effects: joined(r.Effects), Tool: string(q.Kind)}
+		if q.Tool != nil {
+			kind.Tool = q.Tool.Name
+		}
+		if _, known := s.skips[kind]; !known && len(s.skips) >= maxSkipKinds {
+			kind.Tool = "other"
+		}
+		count(&s.skips, kind)
+	}
 	if r.Failure != nil {
 		count(&s.failures, r.Failure.Kind)
 	}
@@ -63,6 +99,24 @@ func (s *stats) decided(d *approval.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	count(&s.decisions, DecisionKind{d.Source, d.Outcome})
+}
+
+// joined is a set of effects as one text. Most are of one effect.
+func joined(effects []approval.Effect) string {
+	if len(effects) == 1 {
+		return string(effects[0])
+	}
+	words := make([]string, len(effects))
+	for i, e := range effects {
+		words[i] = string(e)
+	}
+	return strings.Join(words, ",")
+}
+
+func (s *stats) reviewed(v approval.Verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count(&s.verdicts, VerdictKind{v.Reviewer, v.Outcome})
 }
 
 func (s *stats) closed(r *approval.Record) {
@@ -88,7 +142,7 @@ func (g *Gate) Stats() Stats {
 	defer s.mu.Unlock()
 	return Stats{
 		Routes: maps.Clone(s.routes), Failures: maps.Clone(s.failures),
-		Decisions: maps.Clone(s.decisions), Closed: maps.Clone(s.ended),
+		Decisions: maps.Clone(s.decisions), Verdicts: maps.Clone(s.verdicts), Skips: maps.Clone(s.skips), Closed: maps.Clone(s.ended),
 		Checked: s.checked.Load(), Rerouted: s.rerouted.Load(), Fenced: s.fenced.Load(),
 		Unrecorded: s.refusedByLedger.Load(), Waiting: int(s.waiting.Load()), Instances: instances,
 		Failing: s.failing.Load(),

@@ -92,19 +92,25 @@ func (s *Standing) ID() string {
 // Rule says who answers a request, and why. Like rego.Policy.Rule it does not
 // fail.
 func (s *Standing) Rule(ctx context.Context, r *approval.Request) approval.Ruling {
+	return s.RuleHeld(ctx, r, permission.Profile{})
+}
+
+// RuleHeld is Rule for one who holds permissions already: see
+// rego.Policy.RuleHeld.
+func (s *Standing) RuleHeld(ctx context.Context, r *approval.Request, held permission.Profile) approval.Ruling {
 	if s.Epoch == nil {
 		ruling := rego.Unloaded(s.Fault, s.Settings)
 		ruling.Epoch = NoEpoch
 		return ruling
 	}
-	ruling := s.Epoch.Policy.Rule(ctx, r)
+	ruling := s.Epoch.Policy.RuleHeld(ctx, r, held)
 	if s.Held != nil {
-		ruling = stricter(ruling, s.Held.Policy.Rule(ctx, r))
+		ruling = stricter(ruling, s.Held.Policy.RuleHeld(ctx, r, held))
 	}
 	switch {
 	case s.Unconfirmed && (ruling.Route == approval.RouteAllow || ruling.Route == approval.RouteSkip):
 		ruling = asked(ruling, "the rules changed while they were not in force, and nobody has confirmed them (regent policy confirm)")
-	case s.Gone && ruling.Route == approval.RouteAllow && !allowedByRule(ruling):
+	case s.Gone && ruling.Route == approval.RouteAllow && !ruling.Granted && !allowedByRule(ruling):
 		ruling = asked(ruling, "config.yaml is gone, and with it the mode that would allow this")
 	}
 	return ruling

@@ -25,6 +25,7 @@ var meanings = map[string]Meaning{
 	"allow":                           {OutcomeAllow, permission.Once, false},
 	"accept":                          {OutcomeAllow, permission.Once, false},
 	"approved":                        {OutcomeAllow, permission.Once, false},
+	"allow_for_session":               {OutcomeAllow, permission.Session, false},
 	"acceptForSession":                {OutcomeAllow, permission.Session, false},
 	"approved_for_session":            {OutcomeAllow, permission.Session, false},
 	"acceptWithExecpolicyAmendment":   {OutcomeAllow, permission.Session, true},
