@@ -18,11 +18,11 @@ const module = "github.com/regent-policy/regent/"
 var layers = [][]string{
 	{"gate/permission", "config", "server/peer"},
 	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential", "server/peer/peertest"},
-	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest"},
+	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest", "reviewer"},
 	{"rego"},
 	{"rego/cases"},
 	{"gate"},
-	{"harness/codex", "server/api"},
+	{"harness/codex", "harness/native", "server/api"},
 	{"server", "server/client"},
 	{"cmd/regent"},
 }
