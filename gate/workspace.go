@@ -118,7 +118,7 @@ func (s *Standing) RuleHeld(ctx context.Context, r *approval.Request, held permi
 
 // asked is a ruling with a person in place of what it would let pass.
 func asked(r approval.Ruling, why string) approval.Ruling {
-	r.Route = approval.RouteAsk
+	r.Route, r.Granted = approval.RouteAsk, false
 	r.Reasons = append([]string{why}, r.Reasons...)
 	return r
 }
