@@ -120,6 +120,8 @@ type call struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	done    chan struct{}
+	// put is closed when a request of the call begins to wait.
+	put chan struct{}
 
 	mu sync.Mutex
 	// waits is the request of it that waits for an answer, "" for none.
@@ -240,7 +242,7 @@ func (s *Sessions) Start(ctx context.Context, id, instance, turn string, spec Ca
 	if err := spec.complete(); err != nil {
 		return err
 	}
-	c := &call{turn: t, spec: spec, started: s.now(), done: make(chan struct{})}
+	c := &call{turn: t, spec: spec, started: s.now(), done: make(chan struct{}), put: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	one.mu.Lock()
 	switch {
@@ -354,6 +356,25 @@ func (s *Sessions) Await(ctx context.Context, id, instance, callID string) (Call
 		return Call{}, err
 	}
 	select {
+	case <-c.done:
+	case <-ctx.Done():
+	}
+	return c.info(), nil
+}
+
+// Reach returns a call once it has its final answer or a request of it waits for
+// one, or as it is when ctx ends. It is a sign of life of the instance.
+func (s *Sessions) Reach(ctx context.Context, id, instance, callID string) (Call, error) {
+	one, err := s.alive(ctx, id, instance)
+	if err != nil {
+		return Call{}, err
+	}
+	c, err := one.find(callID)
+	if err != nil {
+		return Call{}, err
+	}
+	select {
+	case <-c.put:
 	case <-c.done:
 	case <-ctx.Done():
 	}
@@ -501,6 +522,7 @@ func (s *Sessions) ask(c *call, q gate.Question, event *Event) (*gate.Answer, er
 	c.mu.Lock()
 	c.waits, c.revision, c.asked = id, answer.Record.Revision, event
 	c.mu.Unlock()
+	close(c.put)
 	answer, err = s.gate.Await(c.ctx, id, instance)
 	if err == nil && answer.Outcome != "" {
 		return &answer, nil

@@ -1,7 +1,6 @@
 package native_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -50,28 +49,17 @@ func (b *bench) give(turn, id, environment string, response permission.Response)
 func (b *bench) waitsFor(turn string, spec native.CallSpec) bool {
 	b.Helper()
 	b.begin(turn, spec)
-	for {
-		changed := b.gate.Feed().Changed()
-		ctx, cancel := context.WithCancel(b.Context())
-		cancel()
-		one, err := b.Await(ctx, "s1", host, spec.ID)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if one.Final != nil {
-			return false
-		}
-		if one.Waiting != "" {
-			if _, err := b.Cancel(b.Context(), "s1", host, spec.ID, ""); err != nil {
-				b.Fatal(err)
-			}
-			return true
-		}
-		select {
-		case <-changed:
-		case <-time.After(time.Millisecond):
-		}
+	one, err := b.Reach(b.Context(), "s1", host, spec.ID)
+	if err != nil {
+		b.Fatal(err)
 	}
+	if one.Final != nil {
+		return false
+	}
+	if _, err := b.Cancel(b.Context(), "s1", host, spec.ID, ""); err != nil {
+		b.Fatal(err)
+	}
+	return true
 }
 
 func (b *bench) out() string { return filepath.Join(b.dir, "out") }

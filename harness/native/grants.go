@@ -138,43 +138,53 @@ type Response struct {
 // [ErrUnmatched] and changes nothing; like one that lost or came too late it is
 // made known to those who run the home.
 func (s *Sessions) Respond(ctx context.Context, r Response) (approval.Record, error) {
-	s.mu.Lock()
-	one := s.sessions[r.Session]
-	s.mu.Unlock()
-	if one == nil || !one.seen(r.By) {
-		s.warn(r.Session, r.Call, ErrNoSession)
-		return approval.Record{}, fmt.Errorf("%w: %s", ErrNoSession, r.Session)
-	}
-	unmatched := func() (approval.Record, error) {
-		s.warn(r.Session, r.Call, ErrUnmatched)
-		return approval.Record{}, fmt.Errorf("%w: call %s", ErrUnmatched, r.Call)
-	}
-	c, err := one.find(r.Call)
-	if err != nil {
-		return unmatched()
-	}
-	event, ok := c.event()
-	if !ok {
-		return unmatched()
-	}
-	record, err := s.gate.Read(ctx, r.By, event.Record)
+	record, err := s.Asked(ctx, r)
 	if err != nil {
 		return approval.Record{}, err
-	}
-	reply := gate.Reply{ID: record.ID, Revision: r.Revision, Reason: r.Reason, Grant: &r.Response, By: r.By}
-	if reply.Revision == 0 {
-		reply.Revision = record.Revision
 	}
 	outcome := approval.OutcomeAllow
 	if r.Permissions.IsEmpty() {
 		outcome = approval.OutcomeDeny
 	}
-	reply.Option = record.Options[approval.Choice(record.Options, outcome)]
-	answered, err := s.gate.Answer(ctx, reply)
+	answered, err := s.gate.Answer(ctx, gate.Reply{
+		ID: record.ID, Revision: record.Revision, Option: record.Options[approval.Choice(record.Options, outcome)],
+		Reason: r.Reason, Grant: &r.Response, By: r.By,
+	})
 	if errors.Is(err, approval.ErrConflict) || errors.Is(err, approval.ErrExpired) || errors.Is(err, approval.ErrLost) {
 		s.warn(r.Session, r.Call, err)
 	}
 	return answered, err
+}
+
+// Asked returns the approval that a response would answer, and does not answer
+// it. Its errors are those of [Sessions.Respond] up to there.
+func (s *Sessions) Asked(ctx context.Context, r Response) (approval.Record, error) {
+	refused := func(err error) (approval.Record, error) {
+		s.warn(r.Session, r.Call, err)
+		return approval.Record{}, err
+	}
+	s.mu.Lock()
+	one := s.sessions[r.Session]
+	s.mu.Unlock()
+	if one == nil || !one.seen(r.By) {
+		return refused(fmt.Errorf("%w: %s", ErrNoSession, r.Session))
+	}
+	c, err := one.find(r.Call)
+	if err != nil {
+		return refused(fmt.Errorf("%w: call %s", ErrUnmatched, r.Call))
+	}
+	event, ok := c.event()
+	if !ok {
+		return refused(fmt.Errorf("%w: call %s", ErrUnmatched, r.Call))
+	}
+	record, err := s.gate.Read(ctx, r.By, event.Record)
+	if err != nil {
+		return approval.Record{}, err
+	}
+	if r.Revision != 0 && r.Revision != record.Revision {
+		return refused(&approval.ConflictError{Current: record})
+	}
+	return record, nil
 }
 
 // Stats count what sessions have done.

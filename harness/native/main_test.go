@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -214,23 +213,11 @@ func (b *bench) waits(id string) approval.Record {
 func (b *bench) event(id string) native.Event {
 	b.Helper()
 	b.waits(id)
-	for {
-		s, err := b.Describe(b.Context(), "s1", host)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, e := range s.Pending {
-			if e.CallID == id {
-				return e
-			}
-		}
-		// The record is there a moment before the call knows of it.
-		select {
-		case <-time.After(time.Millisecond):
-		case <-b.Context().Done():
-			b.Fatalf("call %s has no event", id)
-		}
+	one, err := b.Reach(b.Context(), "s1", host, id)
+	if err != nil || one.Event == nil {
+		b.Fatalf("call %s has no event: %+v, %v", id, one, err)
 	}
+	return *one.Event
 }
 
 func (b *bench) answer(id, option string) {
