@@ -92,7 +92,7 @@ type Withdrawal struct {
 }
 
 // Fence is the body of POST /v1/approvals/{id}/fence: the action that is about
-// to start on the strength of a record.
+// to start on the strength of a record. To be let start uses the record up.
 type Fence struct {
 	Run      string `json:"run,omitempty"`
 	Instance string `json:"instance"`
@@ -135,7 +135,7 @@ type Notice struct {
 	// workspace stood when the stream began.
 	Seq int64     `json:"seq"`
 	At  time.Time `json:"at"`
-	// Kind is epoch, fault, held, loosened, ledger or watch.
+	// Kind is epoch, fault, held, loosened, ledger, watch or answer.
 	Kind      string `json:"kind"`
 	Workspace string `json:"workspace,omitempty"`
 	Epoch     string `json:"epoch,omitempty"`
@@ -278,9 +278,12 @@ type Status struct {
 	Waiting int `json:"waiting"`
 	// Instances is how many hosts have requests, and Agents how many processes
 	// count as agents.
-	Instances int     `json:"instances"`
-	Agents    int     `json:"agents"`
-	Ledger    *Ledger `json:"ledger,omitempty"`
+	Instances int `json:"instances"`
+	Agents    int `json:"agents"`
+	// Sessions and Turns are how many are open.
+	Sessions int     `json:"sessions"`
+	Turns    int     `json:"turns"`
+	Ledger   *Ledger `json:"ledger,omitempty"`
 	// Degraded says why changes of files may be seen late.
 	Degraded string `json:"degraded,omitempty"`
 	// Warnings are what somebody should look at.

@@ -45,7 +45,7 @@ func TestErrorsOfApprovalsSurviveTheWay(t *testing.T) {
 	for code, want := range map[api.Code]error{
 		api.MalformedRequest: approval.ErrRequest, api.Invalid: approval.ErrInvalid, api.NotOffered: approval.ErrNotOffered,
 		api.NotFound: approval.ErrNotFound, api.Instance: approval.ErrInstance, api.Digest: approval.ErrDigest,
-		api.NotAllowed: approval.ErrNotAllowed, api.Exists: approval.ErrExists, api.Expired: approval.ErrExpired,
+		api.NotAllowed: approval.ErrNotAllowed, api.Used: approval.ErrUsed, api.Exists: approval.ErrExists, api.Expired: approval.ErrExpired,
 		api.Lost: approval.ErrLost, api.Conflict: approval.ErrConflict, api.Stopping: approval.ErrClosed,
 		api.LedgerFull: approval.ErrFull, api.LedgerDamaged: approval.ErrDamaged,
 	} {

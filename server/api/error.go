@@ -21,6 +21,9 @@ const (
 	Invalid Code = "invalid"
 	// NotOffered is a decision that is none of the record's options.
 	NotOffered Code = "not_offered"
+	// Unplaced is a grant of a path that the environment of the request does not
+	// have. Nothing was granted, and the turn was interrupted.
+	Unplaced Code = "unplaced"
 	// AgentPID is a process that is no ancestor of the caller.
 	AgentPID Code = "agent_pid"
 
@@ -51,6 +54,15 @@ const (
 	NoEpoch Code = "no_epoch"
 	// NoWorkspace is a folder that is no workspace.
 	NoWorkspace Code = "no_workspace"
+	// NoSession is a session that is not open, or not the caller's: it ended, or the
+	// daemon was started anew. Open it again.
+	NoSession Code = "no_session"
+	// NoTurn is a turn that the session does not have.
+	NoTurn Code = "no_turn"
+	// NoCall is a call that the session does not have.
+	NoCall Code = "no_call"
+	// NoGrant is a grant that is not held, or is no more.
+	NoGrant Code = "no_grant"
 	// MethodNotAllowed is a path that has other methods; Allow lists them.
 	MethodNotAllowed Code = "method_not_allowed"
 	// Timeout is a body that took too long to arrive.
@@ -62,8 +74,20 @@ const (
 	Digest Code = "digest"
 	// NotAllowed is a record that does not allow the action.
 	NotAllowed Code = "not_allowed"
-	// Exists is a record whose id is taken.
+	// Used is an approval that an action was let start on before. A new action needs
+	// a new one.
+	Used Code = "used"
+	// Operand is a file that the action runs and that has changed since it was asked
+	// about. Ask anew.
+	Operand Code = "operand"
+	// Exists is an id that is taken: of a record, a session, a turn or a call.
 	Exists Code = "exists"
+	// TurnOver is a turn that takes no more calls.
+	TurnOver Code = "turn_over"
+	// Settled is a call that cannot be cancelled: what becomes of it is settled.
+	Settled Code = "settled"
+	// Unmatched is a response to a call that waits for none. It changed nothing.
+	Unmatched Code = "unmatched"
 	// Unfit is a folder that cannot be trusted as it is.
 	Unfit Code = "unfit"
 	// MovedOn are rules that are no longer those that were looked at.
@@ -110,6 +134,7 @@ var kinds = map[Code]struct {
 	MalformedRequest: {http.StatusBadRequest, approval.ErrRequest},
 	Invalid:          {http.StatusUnprocessableEntity, approval.ErrInvalid},
 	NotOffered:       {http.StatusUnprocessableEntity, approval.ErrNotOffered},
+	Unplaced:         {http.StatusUnprocessableEntity, nil},
 	AgentPID:         {http.StatusBadRequest, nil},
 	Unauthorized:     {http.StatusUnauthorized, nil},
 	StepUp:           {http.StatusUnauthorized, nil},
@@ -123,12 +148,21 @@ var kinds = map[Code]struct {
 	NoRoute:          {http.StatusNotFound, nil},
 	NoEpoch:          {http.StatusNotFound, nil},
 	NoWorkspace:      {http.StatusNotFound, nil},
+	NoSession:        {http.StatusNotFound, nil},
+	NoTurn:           {http.StatusNotFound, nil},
+	NoCall:           {http.StatusNotFound, nil},
+	NoGrant:          {http.StatusNotFound, nil},
 	MethodNotAllowed: {http.StatusMethodNotAllowed, nil},
 	Timeout:          {http.StatusRequestTimeout, nil},
 	Instance:         {http.StatusConflict, approval.ErrInstance},
 	Digest:           {http.StatusConflict, approval.ErrDigest},
 	NotAllowed:       {http.StatusConflict, approval.ErrNotAllowed},
+	Used:             {http.StatusConflict, approval.ErrUsed},
+	Operand:          {http.StatusConflict, nil},
 	Exists:           {http.StatusConflict, approval.ErrExists},
+	TurnOver:         {http.StatusConflict, nil},
+	Settled:          {http.StatusConflict, nil},
+	Unmatched:        {http.StatusConflict, nil},
 	Unfit:            {http.StatusConflict, nil},
 	MovedOn:          {http.StatusConflict, nil},
 	Ahead:            {http.StatusConflict, nil},
