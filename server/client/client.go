@@ -248,9 +248,14 @@ func (c *Client) Post(ctx context.Context, q api.Question) (api.Answer, error) {
 // [api.MaxWait] of them at most. An answer without an outcome means that there is
 // none yet.
 func (c *Client) Await(ctx context.Context, id, instance string, wait time.Duration) (api.Answer, error) {
-	seconds := min(int64((wait+time.Second-1)/time.Second), api.MaxWait)
-	query := url.Values{"instance": {instance}, "wait": {strconv.FormatInt(max(seconds, 0), 10)}}
+	query := url.Values{"instance": {instance}, "wait": {strconv.FormatInt(waitSeconds(wait), 10)}}
 	return fetch[api.Answer](ctx, c, call{method: http.MethodGet, path: "/v1/requests/" + segment(id) + "/answer", query: query})
+}
+
+// waitSeconds is how long one poll waits.
+func waitSeconds(wait time.Duration) int64 {
+	seconds := min(int64((wait+time.Second-1)/time.Second), api.MaxWait)
+	return max(seconds, 0)
 }
 
 // Check says what would become of a question. Nothing is recorded.
@@ -312,7 +317,7 @@ func (c *Client) Withdraw(ctx context.Context, id string, w api.Withdrawal) (api
 }
 
 // Fence says whether an action may start now on the strength of a record: only
-// if the error is nil.
+// if the error is nil, and once. The second time is an approval.ErrUsed.
 func (c *Client) Fence(ctx context.Context, id string, f api.Fence) (api.Progress, error) {
 	p, err := c.progress(ctx, id, "fence", f)
 	if err == nil && (p.ID != id || p.Outcome != approval.OutcomeAllow) {
