@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"time"
 
 	"github.com/regent-policy/regent/gate"
@@ -45,18 +43,11 @@ func (s *Server) question(w http.ResponseWriter, r *http.Request) (q gate.Questi
 	if err := unmarshal(text, &body); err != nil {
 		return q, 0, err
 	}
-	fault := func(pointer, message string) error {
-		return &api.Error{Code: api.BadRequest, Message: message, Pointer: pointer}
+	if len(body.Request) == 0 {
+		return q, 0, &api.Error{Code: api.BadRequest, Message: "the request is missing", Pointer: "/request"}
 	}
-	switch {
-	case len(body.Request) == 0:
-		return q, 0, fault("/request", "the request is missing")
-	case body.Workspace != "" && !filepath.IsAbs(body.Workspace):
-		return q, 0, fault("/workspace", "the workspace has to be an absolute path: the daemon is somewhere else than the caller")
-	case body.Folder != "" && !filepath.IsAbs(body.Folder):
-		return q, 0, fault("/folder", "the folder has to be an absolute path: the daemon is somewhere else than the caller")
-	case body.AgentPID < 0:
-		return q, 0, fault("/agent_pid", "a process has a number above 0")
+	if err := placed(body.Workspace, body.Folder, body.AgentPID); err != nil {
+		return q, 0, err
 	}
 	request, err := approval.Decode(body.Request)
 	if err != nil {
@@ -95,16 +86,12 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	wait := true
-	switch text := values.Get("wait"); {
-	case !values.Has("wait"), text == "true":
-	case text == "false":
-		wait = false
-	default:
-		return &api.Error{Code: api.BadRequest, Message: "the parameter wait is true or false"}
+	wait, err := whether(values, "wait", true)
+	if err != nil {
+		return err
 	}
-	if c.principal.Role == gate.RoleObserver {
-		return fmt.Errorf("%w: an observer asks nothing", gate.ErrForbidden)
+	if err := c.mayHost(); err != nil {
+		return err
 	}
 	leave, err := s.enter()
 	if err != nil {
@@ -209,9 +196,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, _ *call) error {
 	if err != nil {
 		return err
 	}
-	instance := values.Get("instance")
-	if instance == "" {
-		return &api.Error{Code: api.BadRequest, Message: "the parameter instance is missing"}
+	instance, err := instanceOf(values)
+	if err != nil {
+		return err
 	}
 	leave, err := s.enter()
 	if err != nil {

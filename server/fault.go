@@ -9,6 +9,7 @@ import (
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/permission"
+	"github.com/regent-policy/regent/harness/native"
 	"github.com/regent-policy/regent/server/api"
 )
 
@@ -19,6 +20,19 @@ var faults = []struct {
 	code api.Code
 	hint string
 }{
+	{native.ErrNoSession, api.NoSession, "open it again if it is yours"},
+	{native.ErrNoTurn, api.NoTurn, ""},
+	{native.ErrNoCall, api.NoCall, ""},
+	{native.ErrNoGrant, api.NoGrant, ""},
+	{native.ErrOver, api.TurnOver, ""},
+	{native.ErrExists, api.Exists, ""},
+	{native.ErrTold, api.Settled, ""},
+	{native.ErrUnmatched, api.Unmatched, ""},
+	{native.ErrFull, api.Overloaded, "end some first"},
+	{native.ErrSpec, api.BadRequest, ""},
+	{native.ErrStopped, api.Stopping, ""},
+	{gate.ErrUnplaced, api.Unplaced, ""},
+	{gate.ErrOperand, api.Operand, ""},
 	{gate.ErrForbidden, api.Forbidden, ""},
 	{gate.ErrStepUp, api.StepUp, "send it again with a proof"},
 	{gate.ErrDenied, api.Denied, ""},
@@ -34,6 +48,7 @@ var faults = []struct {
 	{approval.ErrInstance, api.Instance, ""},
 	{approval.ErrDigest, api.Digest, ""},
 	{approval.ErrNotAllowed, api.NotAllowed, ""},
+	{approval.ErrUsed, api.Used, ""},
 	{approval.ErrInvalid, api.Invalid, ""},
 	{permission.ErrInvalid, api.Invalid, ""},
 	{permission.ErrUnresolved, api.Invalid, ""},
@@ -55,12 +70,17 @@ func (s *Server) fault(r *http.Request, err error) *api.Error {
 		return &api.Error{Code: api.MalformedRequest, Message: malformed.Error(), Pointer: "/request" + malformed.Pointer}
 	}
 	for _, f := range faults {
-		if errors.Is(err, f.err) {
-			if f.code.Status() >= http.StatusInternalServerError {
-				s.log.Error("a call could not be answered", "route", r.Pattern, "error", err)
-			}
-			return &api.Error{Code: f.code, Message: err.Error(), Hint: f.hint}
+		if !errors.Is(err, f.err) {
+			continue
 		}
+		e := &api.Error{Code: f.code, Message: err.Error(), Hint: f.hint}
+		switch {
+		case f.code == api.Overloaded:
+			e.RetryAfter = 1 // what the caller has too many of is no fault of the daemon
+		case f.code.Status() >= http.StatusInternalServerError:
+			s.log.Error("a call could not be answered", "route", r.Pattern, "error", err)
+		}
+		return e
 	}
 	s.log.Error("a call could not be answered", "route", r.Pattern, "error", err)
 	if errors.Is(err, context.DeadlineExceeded) {

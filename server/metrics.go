@@ -4,14 +4,17 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/regent-policy/regent/gate"
 )
 
 // metrics are what is counted, in a registry of their own. Their labels have few
-// values: never a path, an id or anything of a request.
+// values: never a path, an id or anything of a request but the name of a tool.
 type metrics struct {
 	handler http.Handler
 	// answered counts answers by route and status.
@@ -76,6 +79,14 @@ var (
 	descRerouted   = describe("rerouted_total", "Waiting requests that were routed again by new rules.")
 	descFenced     = describe("fence_refusals_total", "Actions that the fence refused.")
 	descUnrecorded = describe("unrecorded_total", "Questions refused because the ledger could not take them.")
+	descSkips      = describe("skips_total", "Calls that nobody had to answer, by what they do and which tool they are of.", "effects", "tool")
+	descVerdicts   = describe("verdicts_total", "What reviewers said.", "reviewer", "outcome")
+	descSessions   = describe("sessions", "Sessions that are open.")
+	descTurns      = describe("turns", "Turns that are open.")
+	descRefused    = describe("permission_requests_refused_total", "Requests for permissions that approval_policy refused without asking anybody.")
+	descUnmatched  = describe("answers_unmatched_total", "Answers to requests for permissions that changed nothing.")
+	descHookFails  = describe("hook_failures_total", "Hooks that failed.")
+	descCallFaults = describe("call_faults_total", "Calls of sessions that ended with an error for the model, by kind.", "fault")
 	descWaiting    = describe("requests_waiting", "Requests that wait for an answer.")
 	descInstances  = describe("instances", "Hosts that have requests.")
 	descAgents     = describe("agent_processes", "Processes that count as agents.")
@@ -92,10 +103,27 @@ var (
 	descFailing    = describe("ledger_failing", "1 while the ledger cannot be kept.")
 )
 
+// maxToolLabel bounds the name of a tool as it is shown.
+const maxToolLabel = 64
+
+// shortSkips are skips by names that can be shown: an agent makes up the names of
+// its tools. Those that are too long are counted together, as "other".
+func shortSkips(skips map[gate.SkipKind]int64) map[gate.SkipKind]int64 {
+	short := make(map[gate.SkipKind]int64, len(skips))
+	for kind, n := range skips {
+		if len(kind.Tool) > maxToolLabel || !utf8.ValidString(kind.Tool) {
+			kind.Tool = "other"
+		}
+		short[kind] += n
+	}
+	return short
+}
+
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descBuild, descRoutes, descFailures, descDecisions, descClosed, descChecked, descRerouted, descFenced, descUnrecorded,
+		descSkips, descVerdicts, descSessions, descTurns, descRefused, descUnmatched, descHookFails, descCallFaults,
 		descWaiting, descInstances, descAgents, descAsks, descReaders, descLoads, descLoadFaults, descWorkspaces,
 		descEvents, descBytes, descQueued, descCommits, descChanges, descFailing,
 	} {
@@ -125,6 +153,21 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	}
 	for state, n := range stats.Closed {
 		counter(descClosed, n, string(state))
+	}
+	for kind, n := range stats.Verdicts {
+		counter(descVerdicts, n, kind.Reviewer, string(kind.Outcome))
+	}
+	for kind, n := range shortSkips(stats.Skips) {
+		counter(descSkips, n, kind.Effects, kind.Tool)
+	}
+	sessions := s.native.Stats()
+	gauge(descSessions, int64(sessions.Sessions))
+	gauge(descTurns, int64(sessions.Turns))
+	counter(descRefused, sessions.Refused)
+	counter(descUnmatched, sessions.Unmatched)
+	counter(descHookFails, sessions.HookFailures)
+	for fault, n := range sessions.Faults {
+		counter(descCallFaults, n, string(fault))
 	}
 	counter(descChecked, stats.Checked)
 	counter(descRerouted, stats.Rerouted)

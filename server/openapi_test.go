@@ -47,6 +47,7 @@ type param struct {
 
 var (
 	text    = map[string]any{"type": "string"}
+	ident   = map[string]any{"type": "string", "minLength": 1, "maxLength": api.MaxIDBytes}
 	integer = map[string]any{"type": "integer", "minimum": 0}
 )
 
@@ -57,6 +58,10 @@ func anyOf[S ~string](of []S) map[string]any {
 var (
 	ifMatch = param{in: "header", name: "If-Match", text: "The revision that was read, in quotes. A change without it is a 428, and one of an older revision a 412 with the record as it is now.", required: true, schema: map[string]any{"type": "string", "pattern": `^"[1-9][0-9]*"$`}}
 	record  = param{in: "path", name: "id", text: "The record.", required: true, schema: text}
+	session = param{in: "path", name: "session", text: "The session, by the id that its host gave it.", required: true, schema: ident}
+	turn    = param{in: "path", name: "turn", text: "The turn.", required: true, schema: ident}
+	callID  = param{in: "path", name: "call", text: "The call, by an id of which there is one in its session.", required: true, schema: ident}
+	host    = param{in: "query", name: "instance", text: "The instance that opened the session.", required: true, schema: text}
 	name    = param{in: "path", name: "name", text: "The instance: one process of a native host.", required: true, schema: text}
 )
 
@@ -65,6 +70,7 @@ var (
 	ledgers = []api.Code{api.LedgerFull, api.LedgerDamaged}
 	asks    = slices.Concat(bodies, ledgers, []api.Code{api.MalformedRequest, api.Overloaded})
 	changes = slices.Concat(bodies, ledgers, []api.Code{api.NotFound, api.Conflict, api.Expired, api.Lost, api.Instance, api.Invalid})
+	hosts   = slices.Concat(ledgers, []api.Code{api.NoSession, api.Instance, api.Lost})
 	proofs  = []api.Code{api.StepUp, api.WrongProof, api.NotEnrolled, api.TooManyProofs}
 	// every call can end like this.
 	every = []api.Code{api.BadRequest, api.Unauthorized, api.Forbidden, api.UnknownPrincipal, api.CrossOrigin, api.Internal, api.Stopping}
@@ -133,9 +139,9 @@ var calls = map[string]call{
 		body:    api.Withdrawal{}, answers: map[int]any{200: api.Progress{}}, params: []param{record}, codes: changes,
 	},
 	"POST /v1/approvals/{id}/fence": {
-		summary: "Say whether an action may start now", text: "Asked right before it starts. Anything but 200 is no.",
+		summary: "Let an action start", text: "Asked right before it starts, and granted once. Anything but 200 is no.",
 		body: api.Fence{}, answers: map[int]any{200: api.Progress{}}, params: []param{record},
-		codes: slices.Concat(changes, []api.Code{api.Digest, api.NotAllowed}),
+		codes: slices.Concat(changes, []api.Code{api.Digest, api.NotAllowed, api.Used, api.Operand}),
 	},
 	"POST /v1/approvals/{id}/mark": {
 		summary: "Note how far an answer has come",
@@ -148,6 +154,73 @@ var calls = map[string]call{
 	"DELETE /v1/instances/{name}": {
 		summary: "End an instance", text: "What it asked is closed.",
 		answers: map[int]any{204: nil}, params: []param{name}, codes: slices.Concat(ledgers, []api.Code{api.Instance}),
+	},
+	"PUT /v1/sessions/{session}": {
+		summary: "Open a session", text: "It lives no longer than its instance. Whoever opens it counts as an agent from then on.",
+		body: api.SessionSpec{}, answers: map[int]any{201: api.Session{}}, params: []param{session},
+		codes: slices.Concat(bodies, ledgers, []api.Code{api.AgentPID, api.Exists, api.Instance, api.Lost, api.Overloaded}),
+	},
+	"GET /v1/sessions/{session}": {
+		summary: "Describe a session to its host",
+		answers: map[int]any{200: api.Session{}}, params: []param{session, host}, codes: hosts,
+	},
+	"DELETE /v1/sessions/{session}": {
+		summary: "End a session", text: "What waits in it is cancelled, and what it was granted is gone.",
+		answers: map[int]any{204: nil}, params: []param{session, host}, codes: []api.Code{api.NoSession},
+	},
+	"GET /v1/sessions": {
+		summary: "List the sessions that are open", text: "Those that the caller may see.",
+		answers: map[int]any{200: api.Sessions{}},
+	},
+	"PUT /v1/sessions/{session}/turns/{turn}": {
+		summary: "Open a turn", text: "Others may be open beside it.",
+		body: api.TurnSpec{}, answers: map[int]any{201: api.Turn{}}, params: []param{session, turn},
+		codes: slices.Concat(bodies, hosts, []api.Code{api.Exists, api.Overloaded}),
+	},
+	"DELETE /v1/sessions/{session}/turns/{turn}": {
+		summary: "End a turn", text: "What waits in it is cancelled, and what it was granted is gone. That it is over already is no error.",
+		answers: map[int]any{200: api.Turn{}}, params: []param{session, turn, host}, codes: slices.Concat(hosts, []api.Code{api.NoTurn}),
+	},
+	"GET /v1/sessions/{session}/turns/{turn}/tools": {
+		summary: "List the tools to offer to the model of a turn",
+		answers: map[int]any{200: api.Tools{}}, params: []param{session, turn, host}, codes: slices.Concat(hosts, []api.Code{api.NoTurn}),
+	},
+	"PUT /v1/sessions/{session}/turns/{turn}/calls/{call}": {
+		summary: "Make a call",
+		text:    "Waits for what becomes of it, or with wait=false returns soon what is not settled yet. To close the connection of a call that is waited for cancels it. Only the outcome allow lets it start: an error does not. A call of the tool request_permissions is one for permissions, and faults in its arguments are for the model.",
+		body:    api.CallSpec{}, answers: map[int]any{200: api.Call{}, 202: api.Call{}},
+		params: []param{session, turn, callID, {in: "query", name: "wait", text: "Whether to wait for the answer.", schema: map[string]any{"type": "boolean", "default": true}}},
+		codes:  slices.Concat(bodies, hosts, []api.Code{api.MalformedRequest, api.NoTurn, api.TurnOver, api.Exists, api.Overloaded}),
+	},
+	"GET /v1/sessions/{session}/calls/{call}": {
+		summary: "Poll for what becomes of a call", text: "202 is that there is no answer yet. Each poll is a sign of life of the instance.",
+		answers: map[int]any{200: api.Call{}, 202: api.Call{}},
+		params: []param{
+			session, callID, host,
+			{in: "query", name: "wait", text: "How many seconds to wait for the answer.", schema: map[string]any{"type": "integer", "minimum": 0, "maximum": api.MaxWait, "default": 0}},
+		},
+		codes: slices.Concat(hosts, []api.Code{api.NoCall, api.Overloaded}),
+	},
+	"POST /v1/sessions/{session}/calls/{call}/cancel": {
+		summary: "Cancel a call for its host", text: "One that is settled stays as it is.",
+		body: api.Withdrawal{}, answers: map[int]any{200: api.Call{}}, params: []param{session, callID},
+		codes: slices.Concat(bodies, hosts, []api.Code{api.NoCall, api.Settled}),
+	},
+	"POST /v1/sessions/{session}/calls/{call}/response": {
+		summary: "Respond to a request for permissions", text: "The answer of a person, by the call that asked. Without permissions it refuses. One that belongs to nothing that waits changes nothing, and is made known as a notice. What is granted is in the record's decision.",
+		body: api.Response{}, answers: map[int]any{200: approval.Record{}},
+		params: []param{session, callID, {in: "header", name: ifMatch.name, text: "The revision that was read, in quotes. Where it is given, a response to an older one is a 412 with the record as it is now.", schema: ifMatch.schema}},
+		codes:  slices.Concat(changes, proofs, []api.Code{api.NoSession, api.Unmatched, api.Denied, api.Unplaced}),
+	},
+	"GET /v1/grants": {
+		summary: "List what sessions hold beyond their configuration", text: "Of the sessions that the caller may see.",
+		answers: map[int]any{200: api.Grants{}},
+		params:  []param{{in: "query", name: "session", text: "List what this session and its turns hold.", schema: text}},
+	},
+	"DELETE /v1/grants/{id}": {
+		summary: "Revoke a grant or an acceptance", text: "It counts for no call from then on.",
+		answers: map[int]any{204: nil}, codes: []api.Code{api.NoGrant},
+		params: []param{{in: "path", name: "id", text: "The grant or acceptance.", required: true, schema: text}},
 	},
 	"GET /v1/events": {
 		summary: "Follow what happens", media: "text/event-stream",
@@ -506,7 +579,6 @@ func TestEveryCodeIsDescribed(t *testing.T) {
 	for _, code := range api.Codes() {
 		switch code {
 		case api.NoRoute, api.MethodNotAllowed: // of no call
-		case api.Exists: // ids are random
 		default:
 			if !slices.Contains(described, code) {
 				t.Errorf("no call can end with %s", code)

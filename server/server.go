@@ -25,6 +25,7 @@ import (
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/ledger"
+	"github.com/regent-policy/regent/harness/native"
 	"github.com/regent-policy/regent/server/credential"
 	"github.com/regent-policy/regent/server/peer"
 )
@@ -82,6 +83,7 @@ type Options struct {
 type Server struct {
 	gate     *gate.Gate
 	epochs   *gate.Epochs
+	native   *native.Sessions
 	ledger   Ledger
 	tokens   *credential.Tokens
 	stepUp   *credential.StepUp
@@ -136,6 +138,7 @@ func New(o Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.native = native.New(native.Parts{Gate: o.Gate, Workspaces: o.Epochs, Log: s.log})
 	s.asks.most = int64(o.MaxAsks)
 	if o.MaxAsks == 0 {
 		s.asks.most = defaultMaxAsks
@@ -172,9 +175,9 @@ func New(o Options) *Server {
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.entrance) }
 
 // Serve answers on the listeners until ctx ends, and closes them. Before it
-// returns it closes the gate, because what waits there waits on connections:
-// those who wait are told what became of their requests, streams of events end,
-// and no handler runs any more.
+// returns it ends all sessions and closes the gate, because what waits there
+// waits on connections: those who wait are told what became of their requests,
+// streams of events end, and no handler runs any more.
 //
 // The error is that of a listener which failed, or of the gate's Close; the end
 // of ctx is none.
@@ -214,6 +217,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		errs = append(errs, fmt.Errorf("serve: %w", err))
 	}
 	s.stop.Do(func() { close(s.stopping) })
+	s.native.Close()
 	errs = append(errs, s.gate.Close())
 	limited, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTime, errors.New("the daemon ends"))
 	defer cancel()

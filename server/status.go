@@ -41,6 +41,8 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request, c *call) error {
 	out.Socket, out.Addresses = s.listening()
 	out.Workspaces = s.standing()
 	out.Waiting, out.Instances, out.Agents = stats.Waiting, stats.Instances, s.agents.Len()
+	sessions := s.native.Stats()
+	out.Sessions, out.Turns = sessions.Sessions, sessions.Turns
 	out.Degraded, out.Warnings = s.epochs.Degraded(), s.warnings
 	store := s.ledger.Stats()
 	out.Ledger = &api.Ledger{
