@@ -291,10 +291,15 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 		instance = g.self
 	}
 	g.mu.Unlock()
-	record, err := approval.New(approval.Draft{
-		Request: q.Request, Ruling: ruling, Instance: instance, Workspace: workspace.Dir,
-		Reviewers: standing.reviewers(&ruling), Operands: standing.operands(q.Request),
-	}, g.now())
+	draft := approval.Draft{
+		Request: q.Request, Ruling: ruling, Instance: instance, Workspace: workspace.Dir, Reviewers: standing.reviewers(&ruling),
+	}
+	// What nobody can come back for, and what was denied, starts no action that
+	// could be compared with what was asked about.
+	if decision == nil || decision.Outcome == approval.OutcomeAllow && named(q.Request) != "" {
+		draft.Operands = standing.operands(q.Request)
+	}
+	record, err := approval.New(draft, g.now())
 	if err != nil {
 		return nil, Answer{}, err
 	}
