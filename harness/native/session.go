@@ -351,14 +351,18 @@ func (t *turn) info(book *permission.Book) TurnInfo {
 
 func (s *Sessions) describe(one *session) Session {
 	one.mu.Lock()
-	defer one.mu.Unlock()
 	out := Session{SessionSpec: one.spec, Started: one.started, Epoch: one.epoch, Changes: one.changes}
+	var calls []*call
 	for _, t := range one.order {
 		out.Turns = append(out.Turns, t.info(&s.book))
-		for _, c := range t.calls {
-			if e, ok := c.event(); ok {
-				out.Pending = append(out.Pending, e)
-			}
+		calls = append(calls, t.calls...)
+	}
+	one.mu.Unlock()
+	// The lock of a call comes before that of its session: a call that is settled
+	// takes both.
+	for _, c := range calls {
+		if e, ok := c.event(); ok {
+			out.Pending = append(out.Pending, e)
 		}
 	}
 	return out
