@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-
 )
 
 // Orders of events which once went wrong, or could.
@@ -48,5 +47,3 @@ func TestSessionIsDescribedWhileCallsAreSettled(t *testing.T) {
 		t.Errorf("%d of 30 are accepted", len(held))
 	}
 }
-
-
