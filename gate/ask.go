@@ -207,8 +207,19 @@ func (g *Gate) Post(ctx context.Context, q Question) (Answer, error) {
 }
 
 // Await waits until a question that was posted is answered, and returns it as
-// Ask does. When ctx ends first the answer is one without an outcome.
+// Ask does. When ctx ends first the answer is one without an outcome. As long as
+// it waits, the instance counts as alive.
 func (g *Gate) Await(ctx context.Context, id, instance string) (Answer, error) {
+	return g.await(ctx, id, instance, g.Stay)
+}
+
+// Watch is [Gate.Await] for one who waits in the host's place: it is no sign of
+// life of the instance, and ends with it.
+func (g *Gate) Watch(ctx context.Context, id, instance string) (Answer, error) {
+	return g.await(ctx, id, instance, func(context.Context, string) (func(), error) { return func() {}, nil })
+}
+
+func (g *Gate) await(ctx context.Context, id, instance string, stay func(context.Context, string) (func(), error)) (Answer, error) {
 	if err := g.named(instance); err != nil {
 		return Answer{}, err
 	}
@@ -228,10 +239,11 @@ func (g *Gate) Await(ctx context.Context, id, instance string) (Answer, error) {
 	if w.now().Instance != instance {
 		return Answer{}, approval.ErrInstance
 	}
-	if err := g.enter(ctx, instance); err != nil {
+	leave, err := stay(ctx, instance)
+	if err != nil {
 		return Answer{}, err
 	}
-	defer g.leave(instance)
+	defer leave()
 	select {
 	case <-w.done:
 		return g.collect(ctx, w)
@@ -239,6 +251,21 @@ func (g *Gate) Await(ctx context.Context, id, instance string) (Answer, error) {
 		record := w.now()
 		return Answer{Ruling: record.Ruling, Record: &record}, nil
 	}
+}
+
+// Stay has an instance count as alive until leave is called: its host is there
+// and waits. An approval.ErrLost says that it was over before.
+func (g *Gate) Stay(ctx context.Context, instance string) (leave func(), err error) {
+	if err := g.named(instance); err != nil {
+		return nil, err
+	}
+	if err := g.enter(ctx, instance); err != nil {
+		if errors.Is(err, approval.ErrLost) {
+			g.tellGone(instance)
+		}
+		return nil, err
+	}
+	return func() { g.leave(instance) }, nil
 }
 
 // file rules on a question and records it. The wait is nil where there is

@@ -352,9 +352,11 @@ func (s *Sessions) Await(ctx context.Context, id, instance, callID string) (Call
 	if err != nil {
 		return Call{}, err
 	}
-	if err := s.gate.Alive(context.WithoutCancel(ctx), instance); err != nil {
+	leave, err := s.gate.Stay(context.WithoutCancel(ctx), instance)
+	if err != nil {
 		return Call{}, err
 	}
+	defer leave()
 	select {
 	case <-c.done:
 	case <-ctx.Done():
@@ -523,7 +525,7 @@ func (s *Sessions) ask(c *call, q gate.Question, event *Event) (*gate.Answer, er
 	c.waits, c.revision, c.asked = id, answer.Record.Revision, event
 	c.mu.Unlock()
 	close(c.put)
-	answer, err = s.gate.Await(c.ctx, id, instance)
+	answer, err = s.gate.Watch(c.ctx, id, instance)
 	if err == nil && answer.Outcome != "" {
 		return &answer, nil
 	}
@@ -538,7 +540,7 @@ func (s *Sessions) ask(c *call, q gate.Question, event *Event) (*gate.Answer, er
 	if err == nil {
 		return nil, cause
 	}
-	if answer, err = s.gate.Await(ctx, id, instance); err != nil || answer.Outcome == "" {
+	if answer, err = s.gate.Watch(ctx, id, instance); err != nil || answer.Outcome == "" {
 		return nil, cause
 	}
 	return &answer, nil

@@ -1,9 +1,16 @@
 package native_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regent-policy/regent/gate"
+	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/harness/native"
 )
 
 // Orders of events which once went wrong, or could.
@@ -46,4 +53,48 @@ func TestSessionIsDescribedWhileCallsAreSettled(t *testing.T) {
 	if held := b.Grants(local, "s1").Accepted; len(held) != 30 {
 		t.Errorf("%d of 30 are accepted", len(held))
 	}
+}
+
+// A call that waits is no sign of life of its host: nobody may be asked for long
+// on behalf of one that is gone, and the next one gets the session.
+func TestHostThatIsGoneKeepsNothingWaiting(t *testing.T) {
+	e := epoch(t, manual, "")
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, e, nil)
+		b.session()
+		b.begin("t1", request("c1", network))
+		b.begin("t1", command("c2", "make"))
+		asked := []approval.Record{b.waits("c1"), b.waits("c2")}
+		time.Sleep(45 * time.Second)
+		for _, r := range asked {
+			reply := gate.Reply{ID: r.ID, Revision: r.Revision, Option: []byte(`"allow"`), By: local}
+			if _, err := b.gate.Answer(t.Context(), reply); !errors.Is(err, approval.ErrConflict) && !errors.Is(err, approval.ErrLost) {
+				t.Errorf("an answer to a host that is gone: %v", err)
+			}
+			if now, _ := b.db.Read(t.Context(), r.ID); now.State != approval.Lost && now.State != approval.Cancelled {
+				t.Errorf("it is %s", now.State)
+			}
+		}
+		if _, err := b.Open(t.Context(), native.SessionSpec{ID: "s1", Instance: "host-2"}); err != nil {
+			t.Errorf("the next instance: %v", err)
+		}
+	})
+}
+
+// A host that waits for the answer of a call is there, however long it takes.
+func TestHostThatWaitsIsThere(t *testing.T) {
+	e := epoch(t, manual, "")
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, e, nil)
+		b.session()
+		b.begin("t1", command("c1", "make"))
+		b.waits("c1")
+		done := make(chan native.Final)
+		go func() { done <- b.final("c1") }()
+		time.Sleep(5 * time.Minute)
+		b.answer("c1", `"allow"`)
+		if final := <-done; final.Outcome != approval.OutcomeAllow {
+			t.Errorf("%+v", final)
+		}
+	})
 }
