@@ -525,19 +525,20 @@ func (s *Sessions) ask(c *call, q gate.Question, event *Event) (*gate.Answer, er
 	c.waits, c.revision, c.asked = id, answer.Record.Revision, event
 	c.mu.Unlock()
 	close(c.put)
+	defer c.waiting(nil)
 	answer, err = s.gate.Watch(c.ctx, id, instance)
 	if err == nil && answer.Outcome != "" {
 		return &answer, nil
 	}
-	if c.ctx.Err() == nil {
-		return nil, err
+	cause := err
+	if c.ctx.Err() != nil {
+		cause = context.Cause(c.ctx)
 	}
-	// Withdrawn, or answered a moment before: then the answer is there to be had.
+	// Nobody may be left waiting for an answer that nobody hears. If it was given a
+	// moment before, it is there to be had.
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	cause := context.Cause(c.ctx)
-	_, err = s.gate.Withdraw(ctx, id, instance, cause.Error())
-	if err == nil {
+	if _, err := s.gate.Withdraw(ctx, id, instance, cause.Error()); err == nil {
 		return nil, cause
 	}
 	if answer, err = s.gate.Watch(ctx, id, instance); err != nil || answer.Outcome == "" {
@@ -610,18 +611,18 @@ func (s *Sessions) decide(c *call) Final {
 		if final.Outcome != approval.OutcomeAllow {
 			return
 		}
-		if answer.Acceptance != nil {
+		final.Effective, spent = s.effective(c, v, answer, preapproved, spec)
+		if answer.Acceptance != nil && !spent {
 			t.session.accept(*answer.Acceptance, c, answer, s.now())
 		}
-		final.Effective, spent = s.effective(c, v, answer, preapproved, spec)
 	})
 	switch {
 	case cancelled != nil:
 		s.void(answer, cancelled)
 		return c.gone(cancelled)
 	case spent:
-		s.void(answer, errors.New("what was granted once was used up by another call"))
-		return wrong(FaultRefused, "the call may not run: what was granted once was used by another call; ask again")
+		s.void(answer, errors.New("what the call would run on was used up or revoked"))
+		return wrong(FaultRefused, "the call may not run: what was granted was used by another call or revoked; ask again")
 	case final.Outcome == approval.OutcomeAllow:
 		return final
 	}
@@ -658,13 +659,13 @@ func (s *Sessions) effective(c *call, v *view, answer *gate.Answer, preapproved 
 	if answer.Ruling.Granted && answer.Acceptance == nil && !permission.Covers(held, ruledBy) {
 		return nil, true
 	}
+	if preapproved && !permission.Covers(held, *spec.Additional) {
+		return nil, true // nobody was asked for it, since it was held then
+	}
 	own := permission.Profile{}
-	switch {
-	case answer.Settlement != nil:
+	if answer.Settlement != nil {
 		own = answer.Settlement.Permissions
 		_ = s.record(c, v.environment, answer) // it is logged; the call has it all the same
-	case preapproved:
-		own = *spec.Additional
 	}
 	e.Permissions = permission.Merge(own, held)
 	if ceiling := answer.Ruling.Ceiling; ceiling != nil {

@@ -3,6 +3,7 @@ package native_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/harness/native"
 )
 
@@ -97,4 +99,55 @@ func TestHostThatWaitsIsThere(t *testing.T) {
 			t.Errorf("%+v", final)
 		}
 	})
+}
+
+// What a call asks for is not asked of anybody where it is held; so it must be
+// held still when the call is let go.
+func TestHeldPermissionsAreLookedAtAgain(t *testing.T) {
+	b := open(t, epoch(t, manual, ""), nil)
+	b.session()
+	out := b.may(permission.Write, b.out())
+	more := func(id string) native.CallSpec {
+		spec := writes(id, "out/a")
+		spec.Sandbox, spec.Additional = native.SandboxMore, &out
+		return spec
+	}
+	tests := []struct {
+		name  string
+		scope permission.Scope
+		then  func(id string)
+	}{
+		{"revoked meanwhile", permission.Turn, func(string) {
+			if err := b.Revoke(local, b.held()[0].ID); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"used up meanwhile", permission.Once, func(id string) {
+			if final := b.call("t1", writes(id, "out/b")); final.Outcome != approval.OutcomeAllow {
+				t.Fatalf("%+v", final)
+			}
+		}},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			id := func(name string) string { return fmt.Sprintf("%s%d", name, i) }
+			b.give("t1", id("g"), "local", permission.Response{Permissions: out, Scope: test.scope})
+			b.begin("t1", more(id("c")))
+			r := b.waits(id("c"))
+			if r.Request.Permissions != nil {
+				t.Fatalf("asked for %s", r.Request.Permissions)
+			}
+			test.then(id("d"))
+			b.answer(id("c"), `"allow_for_session"`)
+			if final := b.final(id("c")); final.Outcome != approval.OutcomeDeny || final.Effective != nil {
+				t.Errorf("%+v", final)
+			}
+			if now, _ := b.db.Read(t.Context(), r.ID); now.State != approval.Resolved || !strings.Contains(now.Closing.Reason, "nothing was granted") {
+				t.Errorf("%s: %+v", now.State, now.Closing)
+			}
+			if held := b.Grants(local, "s1"); len(held.Grants)+len(held.Accepted) > 0 {
+				t.Errorf("held %+v", held)
+			}
+		})
+	}
 }
