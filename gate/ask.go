@@ -137,6 +137,16 @@ func (g *Gate) waiting(id string) *wait {
 	return g.waits[id]
 }
 
+// Pending returns a request that waits at this moment, as it stands.
+func (g *Gate) Pending(id string) (approval.Record, bool) {
+	w := g.waiting(id)
+	if w == nil {
+		return approval.Record{}, false
+	}
+	r := w.now()
+	return r, r.State == approval.Pending
+}
+
 // move takes a newer form of a record to whoever waits for it. What was asked is
 // kept until the answer has been written: the ledger has a masked copy only.
 func (g *Gate) move(w *wait, r approval.Record) {

@@ -188,6 +188,18 @@ func (c *call) event() (Event, bool) {
 	return e, true
 }
 
+// pending is the event of a call whose request waits at this moment, at the
+// revision that it has now: new rules give it another.
+func (c *call) pending(g *gate.Gate) (Event, bool) {
+	e, ok := c.event()
+	if !ok {
+		return Event{}, false
+	}
+	record, ok := g.Pending(e.Record)
+	e.Revision = record.Revision
+	return e, ok
+}
+
 // waiting notes the record that the call waits for; nil where it does no more.
 func (c *call) waiting(r *approval.Record) {
 	c.mu.Lock()
@@ -210,7 +222,7 @@ type Call struct {
 	Final *Final
 }
 
-func (c *call) info() Call {
+func (c *call) info(g *gate.Gate) Call {
 	out := Call{Session: c.turn.session.spec.ID, Turn: c.turn.spec.ID, ID: c.spec.ID, Started: c.started}
 	select {
 	case <-c.done:
@@ -219,7 +231,7 @@ func (c *call) info() Call {
 		return out
 	default:
 	}
-	if e, ok := c.event(); ok {
+	if e, ok := c.pending(g); ok {
 		out.Event = &e
 	}
 	c.mu.Lock()
@@ -361,7 +373,7 @@ func (s *Sessions) Await(ctx context.Context, id, instance, callID string) (Call
 	case <-c.done:
 	case <-ctx.Done():
 	}
-	return c.info(), nil
+	return c.info(s.gate), nil
 }
 
 // Reach returns a call once it has its final answer or a request of it waits for
@@ -380,7 +392,7 @@ func (s *Sessions) Reach(ctx context.Context, id, instance, callID string) (Call
 	case <-c.done:
 	case <-ctx.Done():
 	}
-	return c.info(), nil
+	return c.info(s.gate), nil
 }
 
 // Told says that the final answer of a call was written to its host; Untold that
@@ -415,7 +427,7 @@ func (s *Sessions) Cancel(ctx context.Context, id, instance, callID, reason stri
 	told := c.stop(errors.New(reason))
 	select {
 	case <-c.done:
-		return c.info(), told
+		return c.info(s.gate), told
 	case <-ctx.Done():
 		return Call{}, context.Cause(ctx)
 	}

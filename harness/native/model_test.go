@@ -13,6 +13,7 @@ import (
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/harness/native"
+	"github.com/regent-policy/regent/reviewer"
 )
 
 // Orders of events which once went wrong, or could.
@@ -149,5 +150,54 @@ func TestHeldPermissionsAreLookedAtAgain(t *testing.T) {
 				t.Errorf("held %+v", held)
 			}
 		})
+	}
+}
+
+// A client answers the revision that it was shown, so it is shown the one that
+// counts: rules that came into force while the request waits have made another.
+func TestEventIsThatOfNow(t *testing.T) {
+	b := open(t, epoch(t, manual, ""), nil)
+	b.session()
+	b.begin("t1", request("c1", network))
+	first := b.event("c1")
+	b.workspace.Install(gate.Standing{Epoch: epoch(t, manual, "\n# other rules\n")})
+	second := first
+	for second.Revision == first.Revision {
+		changed := b.gate.Feed().Changed()
+		if second = b.event("c1"); second.Revision == first.Revision {
+			<-changed
+		}
+	}
+	response := native.Response{Session: "s1", Call: "c1", Revision: second.Revision, By: local, Response: permission.Response{Permissions: permission.Everything()}}
+	if _, err := b.Respond(t.Context(), response); err != nil {
+		t.Error(err)
+	}
+	if final := b.final("c1"); !final.Response.Permissions.Network.All {
+		t.Errorf("%+v", final)
+	}
+}
+
+// What was answered waits no more, also while a hook looks at the answer.
+func TestAnsweredRequestIsShownNoMore(t *testing.T) {
+	const settings = manual + "reviewers:\n  one/judge: {kind: rego, query: data.one.x}\nrequest_permissions: {after: [{reviewer: one/judge}]}\n"
+	var b *bench
+	var pending []native.Event
+	b = open(t, epoch(t, settings, ""), panel{"one/judge": judge(func(reviewer.Question) approval.Verdict {
+		s, err := b.Describe(t.Context(), "s1", host)
+		if err != nil {
+			t.Error(err)
+		}
+		pending = s.Pending
+		err = b.respond("c1", permission.Response{Permissions: permission.Everything(), Scope: permission.Session})
+		if !errors.Is(err, native.ErrUnmatched) {
+			t.Errorf("a second answer: %v", err)
+		}
+		return approval.Verdict{Outcome: approval.VerdictAllow}
+	})})
+	b.session()
+	b.begin("t1", request("c1", network))
+	b.grant("c1", permission.Response{Permissions: permission.Everything()})
+	if final := b.final("c1"); final.Fault != "" || len(pending) > 0 {
+		t.Errorf("%+v; pending %+v", final, pending)
 	}
 }

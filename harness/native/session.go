@@ -361,7 +361,7 @@ func (s *Sessions) describe(one *session) Session {
 	// The lock of a call comes before that of its session: a call that is settled
 	// takes both.
 	for _, c := range calls {
-		if e, ok := c.event(); ok {
+		if e, ok := c.pending(s.gate); ok {
 			out.Pending = append(out.Pending, e)
 		}
 	}
