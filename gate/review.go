@@ -32,6 +32,10 @@ type review struct {
 	done   chan []approval.Verdict
 }
 
+// stopTime is how long a reviewer may take to stop when its time is over: longer
+// than a program is given.
+const stopTime = 2 * time.Second
+
 var errReviewTime = errors.New("the time for the review is over")
 
 // stop lets go of a review, whose verdict counts for nothing then.
@@ -102,8 +106,31 @@ func (g *Gate) opinion(ctx context.Context, s *Standing, name string, q reviewer
 	if err != nil {
 		return broken(approval.VerdictError, err.Error())
 	}
-	v := one.Review(ctx, q)
+	v := Consult(ctx, one, q)
 	v.Reviewer = name
+	return v
+}
+
+// Consult asks a reviewer, and waits for it no longer than ctx lasts and a moment
+// to stop in: one that does not mind ctx holds up nobody. What is no
+// refusal and comes when the time is over is a timeout.
+func Consult(ctx context.Context, one reviewer.Reviewer, q reviewer.Question) approval.Verdict {
+	said := make(chan approval.Verdict, 1)
+	go func() { said <- one.Review(ctx, q) }()
+	var v approval.Verdict
+	select {
+	case v = <-said:
+	case <-ctx.Done():
+		stop := time.NewTimer(stopTime)
+		defer stop.Stop()
+		select {
+		case v = <-said:
+		case <-stop.C:
+		}
+	}
+	if ctx.Err() != nil && !refuses(v) && v.Outcome != approval.VerdictError {
+		return approval.Verdict{Outcome: approval.VerdictTimeout, Rationale: context.Cause(ctx).Error()}
+	}
 	return v
 }
 

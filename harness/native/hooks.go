@@ -200,7 +200,7 @@ func (s *Sessions) reviewHook(ctx context.Context, c *call, standing *gate.Stand
 	if err != nil {
 		return HookOutput{}, err
 	}
-	v := one.Review(ctx, reviewer.Question{ID: c.spec.ID, Request: masked, Workspace: in.Workspace, Ruling: approval.Ruling{
+	v := gate.Consult(ctx, one, reviewer.Question{ID: c.spec.ID, Request: masked, Workspace: in.Workspace, Ruling: approval.Ruling{
 		Route: approval.RouteReview, Effects: []approval.Effect{approval.EffectUnknown}, Epoch: standing.ID(),
 	}})
 	switch v.Outcome {
