@@ -110,12 +110,22 @@ var ErrUnplaced = errors.New("a granted path cannot be placed in the environment
 func (g *Gate) unsettled(ctx context.Context, reply *Reply, record *approval.Record, err error) error {
 	w := g.waiting(reply.ID)
 	bad, path := errors.AsType[*permission.PathError](err)
-	if !path || reply.Grant == nil || w == nil || w.question.Turn == nil || reply.Revision != record.Revision {
+	if !path || reply.Grant == nil || w == nil || w.question.Turn == nil {
 		return fmt.Errorf("grant: %w", err)
 	}
-	if _, failed := g.cancel(ctx, *record, reply.By.ID, "the answer grants a path that cannot be placed here: "+bad.Error()); failed != nil {
+	// Like any other answer it counts for the revision that was read, and not where
+	// somebody else has answered.
+	from := approval.From{ID: reply.ID, Revision: reply.Revision, Instance: record.Instance}
+	if record.State != approval.Pending {
+		return &approval.ConflictError{Current: *record}
+	}
+	cancelled, failed := g.ledger.Cancel(ctx, from, reply.By.ID, "the answer grants a path that cannot be placed here: "+bad.Error())
+	if failed != nil {
+		g.feed.wake()
 		return fmt.Errorf("interrupt the turn: %w", failed)
 	}
+	g.stats.closed(&cancelled)
+	g.moved(cancelled)
 	return fmt.Errorf("%w: %w", ErrUnplaced, err)
 }
 
