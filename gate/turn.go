@@ -29,8 +29,9 @@ type Turn interface {
 type Acceptance struct {
 	// Key names the action: see rego.Policy.SessionKey.
 	Key string
-	// Epoch is the fingerprint of the rules that it was accepted under.
-	Epoch string
+	// Epoch is the fingerprint of the rules that it was accepted under, and Held
+	// that of the rules which waited for a confirmation beside them.
+	Epoch, Held string
 }
 
 // sessionOptions are offered by a call whose acceptance can be used again.
@@ -98,7 +99,11 @@ func (s *Standing) acceptance(r *approval.Request, ruling *approval.Ruling) (Acc
 		return Acceptance{}, false
 	}
 	key, ok := s.Epoch.Policy.SessionKey(r)
-	return Acceptance{Key: key, Epoch: s.ID()}, ok
+	a := Acceptance{Key: key, Epoch: s.ID()}
+	if s.Held != nil {
+		a.Held = s.Held.ID
+	}
+	return a, ok
 }
 
 // offerSession adds the answer for the session to a question whose asker has a
