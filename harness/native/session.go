@@ -128,19 +128,33 @@ func (s *Sessions) Open(ctx context.Context, spec SessionSpec) (Session, error) 
 		spec: spec, started: s.now(),
 		turns: map[string]*turn{}, calls: map[string]*call{}, accepted: map[gate.Acceptance]Accepted{},
 	}
+	if err := s.add(one); err != nil {
+		return Session{}, err
+	}
+	// The instance may have ended in between, when there was no session of it to
+	// end yet.
+	if err := s.gate.Alive(ctx, spec.Instance); err != nil {
+		s.end(one, err)
+		return Session{}, err
+	}
+	return s.describe(one), nil
+}
+
+func (s *Sessions) add(one *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	id := one.spec.ID
 	switch {
 	case s.over:
-		return Session{}, ErrStopped
-	case s.sessions[spec.ID] != nil:
-		return Session{}, fmt.Errorf("session %s: %w", spec.ID, ErrExists)
+		return ErrStopped
+	case s.sessions[id] != nil:
+		return fmt.Errorf("session %s: %w", id, ErrExists)
 	case len(s.sessions) >= MaxSessions:
-		return Session{}, fmt.Errorf("sessions: %w", ErrFull)
+		return fmt.Errorf("sessions: %w", ErrFull)
 	}
-	s.sessions[spec.ID] = one
-	s.book.OpenSession(spec.ID)
-	return s.describe(one), nil
+	s.sessions[id] = one
+	s.book.OpenSession(id)
+	return nil
 }
 
 // End ends a session: its turns end, what waits is cancelled, and what was
@@ -263,20 +277,23 @@ func (s *session) turn(id string) (*turn, error) {
 func (s *Sessions) endTurn(t *turn, state TurnState, cause error) {
 	one := t.session
 	one.mu.Lock()
-	if t.state != TurnOpen {
-		one.mu.Unlock()
-		return
+	known := one.turns[t.spec.ID] == t // and no later turn of that id
+	if t.state == TurnOpen {
+		t.state, t.why = state, cause.Error()
+		one.forget()
 	}
-	t.state, t.why = state, cause.Error()
 	calls := slices.Clone(t.calls)
-	one.forget()
 	one.mu.Unlock()
-	// A call that is being settled at this moment records its grant before or
-	// finds itself cancelled; either way nothing of it outlives the turn.
+	// Also where the turn is over already: whoever ended it may not be done, and
+	// what comes after this relies on it. A call that is being settled at this
+	// moment records its grant before or finds itself cancelled; either way nothing
+	// of it outlives the turn.
 	for _, c := range calls {
 		_ = c.stop(cause) // one that is settled stays so
 	}
-	s.book.EndTurn(t.owner())
+	if known {
+		s.book.EndTurn(t.owner())
+	}
 }
 
 // forget drops the turns that are over for longest. The lock is held.
