@@ -587,16 +587,21 @@ func (s *Sessions) decide(c *call) Final {
 	if environment == nil && spec.Environment != nil {
 		return t.unknown("the call", *spec.Environment)
 	}
-	id := ""
+	id, here := "", true
 	if environment != nil {
 		place := environment.Environment
 		r.Environment, id = &place, place.ID
+		// What was granted under the same name is of this machine.
+		here = environment.elsewhere("the call") == nil
 	}
-	v := &view{sessions: s, turn: t, environment: id, sticky: spec.Sandbox == SandboxDefault}
+	v := &view{sessions: s, turn: t, environment: id, sticky: here && spec.Sandbox == SandboxDefault}
 	preapproved := false
 	if spec.Additional != nil {
 		if environment == nil {
 			return wrong(FaultNoEnvironment, "additional permissions need an environment")
+		}
+		if final := environment.elsewhere("additional permissions:"); final != nil {
+			return *final
 		}
 		request, final := place("additional permissions", *spec.Additional, environment)
 		if final != nil {
@@ -623,7 +628,9 @@ func (s *Sessions) decide(c *call) Final {
 		if final.Outcome != approval.OutcomeAllow {
 			return
 		}
-		final.Effective, spent = s.effective(c, v, answer, preapproved, spec)
+		if final.Effective = (&Effective{Sandbox: spec.Sandbox}); here {
+			final.Effective, spent = s.effective(c, v, answer, preapproved, spec)
+		}
 		if answer.Acceptance != nil && !spent {
 			t.session.accept(*answer.Acceptance, c, answer, s.now())
 		}

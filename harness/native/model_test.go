@@ -3,6 +3,7 @@ package native_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -199,5 +200,69 @@ func TestAnsweredRequestIsShownNoMore(t *testing.T) {
 	b.grant("c1", permission.Response{Permissions: permission.Everything()})
 	if final := b.final("c1"); final.Fault != "" || len(pending) > 0 {
 		t.Errorf("%+v; pending %+v", final, pending)
+	}
+}
+
+// A grant is of paths of this machine. Another machine that goes by the same name
+// in a later turn holds nothing of it.
+func TestGrantStaysOnThisMachine(t *testing.T) {
+	b := open(t, epoch(t, manual, ""), nil)
+	b.session()
+	b.give("t1", "g1", "local", permission.Response{Permissions: permission.Everything(), Scope: permission.Session})
+	remote := b.environment("local")
+	remote.Foreign = true
+	windows := b.environment("local")
+	windows.Cwd = `C:\work`
+	for i, e := range []native.Environment{remote, windows} {
+		turn := fmt.Sprintf("far%d", i)
+		b.turn(turn, e)
+		if !b.waitsFor(turn, writes("a"+turn, filepath.Join(b.dir, "out/a"))) {
+			t.Errorf("%s: a grant reaches another machine", e.Cwd)
+		}
+		if final := b.call(turn, reads("b"+turn, filepath.Join(b.dir, "x"))); final.Outcome == approval.OutcomeAllow && (final.Effective.Sandbox != native.SandboxDefault || final.Effective.Permissions.Grants()) {
+			t.Errorf("%s: effective %+v", e.Cwd, final.Effective)
+		}
+		more := writes("c"+turn, "out/a")
+		out := b.may(permission.Write, b.out())
+		more.Sandbox, more.Additional = native.SandboxMore, &out
+		if final := b.call(turn, more); final.Fault != native.FaultForeign {
+			t.Errorf("%s: %+v", e.Cwd, final)
+		}
+	}
+}
+
+// A session that is opened after an earlier one of its name holds nothing of it,
+// whatever was on its way.
+func TestSessionsOfOneNameHaveNothingInCommon(t *testing.T) {
+	b := open(t, epoch(t, manual, ""), nil)
+	for i := range 30 {
+		b.session()
+		b.begin("t1", request("c1", network))
+		b.event("c1")
+		var all sync.WaitGroup
+		all.Go(func() {
+			_ = b.respond("c1", permission.Response{Permissions: permission.Everything(), Scope: permission.Session})
+		})
+		all.Go(func() { _, _ = b.EndTurn(t.Context(), "s1", host, "t1") })
+		all.Go(func() { _ = b.End("s1", host) })
+		all.Go(func() {
+			for {
+				_, err := b.Open(t.Context(), native.SessionSpec{ID: "s1", Instance: host})
+				if err == nil {
+					return
+				}
+				if !errors.Is(err, native.ErrExists) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		all.Wait()
+		if held := b.held(); len(held) > 0 {
+			t.Fatalf("round %d: %+v", i, held)
+		}
+		if err := b.End("s1", host); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -244,16 +244,24 @@ func (t *turn) choose(text json.RawMessage) (*Environment, *Final) {
 		f := wrong(FaultNoEnvironment, "%s requires a primary environment", ToolName)
 		return nil, &f
 	}
-	_, err := rego.Environment(e.Environment).Resolve(".", nil)
-	switch {
-	case e.Foreign, errors.Is(err, permission.ErrForeign):
-		f := wrong(FaultForeign, "%s cwd `%s` is not native to the host", ToolName, e.Cwd)
-		return nil, &f
-	case err != nil:
-		f := wrong(FaultForeign, "%s cwd `%s` is not native to the host: %v", ToolName, e.Cwd, err)
-		return nil, &f
+	if f := e.elsewhere(ToolName); f != nil {
+		return nil, f
 	}
 	return e, nil
+}
+
+// elsewhere refuses an environment whose folder is not of this machine: no path
+// of it can be placed here.
+func (e *Environment) elsewhere(what string) *Final {
+	_, err := rego.Environment(e.Environment).Resolve(".", nil)
+	if err == nil && !e.Foreign {
+		return nil
+	}
+	f := wrong(FaultForeign, "%s cwd `%s` is not native to the host", what, e.Cwd)
+	if !e.Foreign && !errors.Is(err, permission.ErrForeign) {
+		f = wrong(FaultForeign, "%s cwd `%s` is not native to the host: %v", what, e.Cwd, err)
+	}
+	return &f
 }
 
 // requested is what a call of request_permissions asks for, once it is clear
@@ -327,6 +335,10 @@ func (s *Sessions) requestPermissions(c *call) Final {
 	}
 	t.session.ruled(answer.Ruling.Epoch)
 	if answer.Outcome == approval.OutcomeCancel {
+		if cause := c.settle(nil); cause != nil {
+			s.void(answer, cause)
+			return c.gone(cause)
+		}
 		f := c.gone(errors.New(said(answer)))
 		f.Fault, f.Answer = FaultRefused, answer // the turn is interrupted by it
 		return f
