@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/server/api"
@@ -125,7 +127,10 @@ func (h *host) turn(ctx context.Context, id string, calls []toolCall) error {
 func (h *host) call(ctx context.Context, turn, id string, offered []api.Tool, c toolCall) (string, error) {
 	a := action{spec: api.CallSpec{Kind: approval.KindTool, Tool: &approval.Tool{Name: c.Tool, Arguments: c.Arguments}}}
 	asks := c.Tool == api.ToolName && slices.ContainsFunc(offered, func(t api.Tool) bool { return t.Name == c.Tool })
-	if !asks {
+	switch {
+	case asks && len(c.Arguments) > 0 && !jsontext.Value(c.Arguments).IsValid():
+		return "the arguments are no JSON, or have a field twice", nil
+	case !asks:
 		var err error
 		if a, err = h.tools.prepare(c); err != nil {
 			return err.Error(), nil // the model's mistake, and nobody has to be asked about it

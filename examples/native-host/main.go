@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/server/client"
@@ -136,7 +137,8 @@ func (o *options) open(out io.Writer) (script, *host, error) {
 			return script{}, nil, err
 		}
 	}
-	if err := jsonv2.Unmarshal(text, &model, jsonv2.RejectUnknownMembers(true)); err != nil {
+	// What is in the arguments is for whoever reads them.
+	if err := jsonv2.Unmarshal(text, &model, jsonv2.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true)); err != nil {
 		return script{}, nil, fmt.Errorf("read the script: %w", err)
 	}
 	if o.home == "" {
