@@ -9,10 +9,10 @@ GOFUMPT     := $(GO) run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 OPA_VERSION  = $(shell $(GO) list -m -f '{{.Version}}' github.com/open-policy-agent/opa)
 
-.PHONY: help build demo test lint fmt bench soak generate clean
+.PHONY: help build demo demo-host test lint fmt bench soak generate clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 build: ## build bin/regent
 	@mkdir -p $(BIN)
@@ -20,6 +20,10 @@ build: ## build bin/regent
 
 demo: build ## the daemon on examples/quickstart: ask, answer, edit a rule live
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
+
+demo-host: build ## a small host of an agent beside the daemon, in examples/native-host
+	$(GO) build -trimpath -o $(BIN)/native-host ./examples/native-host
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/native-host/demo.sh
 
 test: ## run every test, with the race detector, and the bounds on size without
 	$(GO) test -run 'Allocations$$|^TestMany' ./rego ./gate

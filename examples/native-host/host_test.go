@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -136,6 +138,56 @@ func TestStory(t *testing.T) {
 	}
 	if open, err := b.person.Sessions(b.ctx); err != nil || len(open) > 0 {
 		t.Errorf("sessions %+v, %v; want none", open, err)
+	}
+}
+
+// The page shows what is to be seen.
+func TestPageShowsTheStory(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), wantStory) {
+		t.Errorf("README.md does not show\n%s", wantStory)
+	}
+}
+
+// TestDemo runs what `make demo-host` runs, and looks for what it is to show.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	regent, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "native-host"), []byte("#!/bin/sh\n"+hostVar+"=1 exec '"+self+"' \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	demo := exec.CommandContext(t.Context(), "sh", "demo.sh")
+	// A socket's path must be short, so the demo makes its home where it likes.
+	list := string(os.PathListSeparator)
+	demo.Env = append(os.Environ(), "PATH="+bin+list+filepath.Dir(regent)+list+os.Getenv("PATH"), "TMPDIR=/tmp", "GORACE=atexit_sleep_ms=0")
+	out, err := demo.CombinedOutput()
+	if err != nil {
+		t.Fatalf("demo.sh: %v\n%s", err, out)
+	}
+	rest := string(out)
+	for _, want := range []string{
+		"asks for ", "decided: allow", "decided: deny", "dropped  granted write /etc: not in the ceiling", "revoked ", "decided: allow",
+		"decided: allow", "    wrote 9 bytes\n", "agent/shared/last.txt", "resolved",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("%q does not follow; the whole:\n%s", want, out)
+		}
+		rest = after
 	}
 }
 
