@@ -1,14 +1,21 @@
 package native_test
 
 import (
+	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
@@ -264,5 +271,794 @@ func TestSessionsOfOneNameHaveNothingInCommon(t *testing.T) {
 		if err := b.End("s1", host); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// The whole, against a model.
+
+// power is what a profile of the model gives: the network, and 0 for nothing, 1
+// for reading and 2 for writing of each of two folders.
+type power struct {
+	net   bool
+	paths [2]int
+}
+
+var everything = power{true, [2]int{2, 2}}
+
+func (p power) within(other power) power {
+	for i := range p.paths {
+		p.paths[i] = min(p.paths[i], other.paths[i])
+	}
+	p.net = p.net && other.net
+	return p
+}
+
+func (p power) and(other power) power {
+	for i := range p.paths {
+		p.paths[i] = max(p.paths[i], other.paths[i])
+	}
+	p.net = p.net || other.net
+	return p
+}
+
+func folder(i int) string { return fmt.Sprintf("/srv/regent-%d", i) }
+
+func (p power) profile() permission.Profile {
+	var out permission.Profile
+	out.Network.All = p.net
+	for i, access := range p.paths {
+		if access > 0 {
+			out.FileSystem.Entries = append(out.FileSystem.Entries, permission.Literal(folder(i), []permission.Access{permission.Read, permission.Write}[access-1]))
+		}
+	}
+	return out
+}
+
+func (p power) is(profile permission.Profile) bool {
+	return permission.Covers(p.profile(), profile) && permission.Covers(profile, p.profile())
+}
+
+var powers = rapid.Custom(func(t *rapid.T) power {
+	return power{rapid.Bool().Draw(t, "net"), [2]int{rapid.IntRange(0, 2).Draw(t, "first"), rapid.IntRange(0, 2).Draw(t, "second")}}
+})
+
+// The rules that the model knows.
+const (
+	asking = iota
+	never
+	denying
+	allowing
+	low
+)
+
+// lowest is the ceiling of the rules that are low.
+var lowest = power{false, [2]int{1, 2}}
+
+func rulebook(t *testing.T) []*gate.Epoch {
+	return []*gate.Epoch{
+		asking:   epoch(t, manual, ""),
+		never:    epoch(t, manual+"approval_policy: never\n", ""),
+		denying:  epoch(t, manual, "\ndeny contains \"frozen\"\n"),
+		allowing: epoch(t, "permissions: {mode: auto_allow}\n", ""),
+		low:      epoch(t, manual, "\nceiling := {\"file_system\": {\"read\": [\""+folder(0)+"\"], \"write\": [\""+folder(1)+"\"]}, \"scope\": \"turn\"}\n"),
+	}
+}
+
+type callKind int
+
+const (
+	asks callKind = iota
+	runs
+	writesInto
+)
+
+// want is a call as the model has it.
+type want struct {
+	id          string
+	kind        callKind
+	turn        *wantTurn
+	environment string
+	asked       power
+	folder      int
+	waits       bool
+
+	// The answer, when there is one.
+	outcome   approval.Outcome
+	fault     native.Fault
+	granted   *power
+	scope     permission.Scope
+	strict    bool
+	effective *power
+	told      string // the answer as it was first seen
+}
+
+type wantTurn struct {
+	session, id  string
+	open, strict bool
+	calls        []*want
+}
+
+type wantGrant struct {
+	turn        *wantTurn
+	environment string
+	scope       permission.Scope
+	power       power
+	call        string
+}
+
+// world is sessions on a gate, and the model of them.
+type world struct {
+	*rapid.T
+	outer *testing.T
+	b     *bench
+	rules []*gate.Epoch
+	now   int
+	host  string
+	// next numbers hosts, turns and calls.
+	next     int
+	sessions map[string][]*wantTurn
+	grants   []wantGrant
+	// calls are those of sessions that are open, and cancelled the ids of all that
+	// never may have been granted anything.
+	calls     []*want
+	cancelled map[string]bool
+}
+
+var environments = []string{"local", "other"}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) name(prefix string) string {
+	w.next++
+	return fmt.Sprintf("%s%d", prefix, w.next)
+}
+
+func pick[T any](w *world, what string, from []T) T {
+	if len(from) == 0 {
+		w.Skip("no " + what)
+	}
+	return rapid.SampledFrom(from).Draw(w.T, what)
+}
+
+func (w *world) session() string {
+	return pick(w, "session", slices.Sorted(maps.Keys(w.sessions)))
+}
+
+func (w *world) openTurns() (open []*wantTurn) {
+	for _, id := range slices.Sorted(maps.Keys(w.sessions)) {
+		for _, t := range w.sessions[id] {
+			if t.open {
+				open = append(open, t)
+			}
+		}
+	}
+	return open
+}
+
+func (w *world) waiting(kind func(*want) bool) (waiting []*want) {
+	for _, c := range w.calls {
+		if c.waits && kind(c) {
+			waiting = append(waiting, c)
+		}
+	}
+	return waiting
+}
+
+func anyCall(*want) bool { return true }
+
+func requests(c *want) bool { return c.kind == asks }
+
+// held is what a turn holds in an environment.
+func (w *world) held(t *wantTurn, environment string) (p power) {
+	for _, g := range w.grants {
+		if g.environment == environment && g.turn.session == t.session && (g.scope == permission.Session || g.turn == t) {
+			p = p.and(g.power)
+		}
+	}
+	return p
+}
+
+func (w *world) ceiling() power {
+	if w.now == low {
+		return lowest
+	}
+	return everything
+}
+
+// The model of a ruling: what becomes of a call that is put through the rules of
+// now.
+
+func (w *world) rule(c *want) {
+	held := w.held(c.turn, c.environment).within(w.ceiling())
+	switch {
+	case c.kind == asks && w.now == never, w.now == denying:
+		w.refuse(c)
+	case c.turn.strict:
+		c.waits = true
+	case w.now == allowing:
+		w.allow(c, c.asked, permission.Turn, false)
+	case c.kind == writesInto && held.paths[c.folder] == 2:
+		w.allow(c, power{}, permission.Turn, false)
+	default:
+		c.waits = true
+	}
+}
+
+func (w *world) refuse(c *want) {
+	c.waits = false
+	if c.kind == asks {
+		c.outcome, c.granted, c.scope = approval.OutcomeAllow, &power{}, permission.Turn
+		return
+	}
+	c.outcome, c.fault = approval.OutcomeDeny, native.FaultRefused
+}
+
+func (w *world) allow(c *want, p power, scope permission.Scope, strict bool) {
+	c.waits = false
+	c.outcome = approval.OutcomeAllow
+	if c.kind != asks {
+		e := w.held(c.turn, c.environment).within(w.ceiling())
+		c.effective = &e
+		return
+	}
+	c.granted, c.scope, c.strict = &p, scope, strict
+	c.turn.strict = c.turn.strict || strict
+	if p != (power{}) {
+		w.grants = append(w.grants, wantGrant{c.turn, c.environment, scope, p, c.id})
+	}
+}
+
+func (w *world) cancel(c *want, fault native.Fault) {
+	c.waits = false
+	c.outcome, c.fault = approval.OutcomeCancel, fault
+	w.cancelled[c.id] = true
+}
+
+func (w *world) over(t *wantTurn) {
+	t.open = false
+	for _, c := range t.calls {
+		if c.waits {
+			w.cancel(c, native.FaultCancelled)
+		}
+	}
+	w.grants = slices.DeleteFunc(w.grants, func(g wantGrant) bool { return g.turn == t && g.scope != permission.Session })
+}
+
+func (w *world) gone(session string) {
+	for _, t := range w.sessions[session] {
+		w.over(t)
+	}
+	delete(w.sessions, session)
+	w.grants = slices.DeleteFunc(w.grants, func(g wantGrant) bool { return g.turn.session == session })
+	w.calls = slices.DeleteFunc(w.calls, func(c *want) bool { return c.turn.session == session })
+}
+
+// The actions.
+
+func (w *world) OpenSession(t *rapid.T) {
+	w.T = t
+	id := rapid.SampledFrom([]string{"A", "B"}).Draw(t, "session")
+	_, err := w.b.Open(w.outer.Context(), native.SessionSpec{ID: id, Instance: w.host})
+	if _, there := w.sessions[id]; there {
+		if !errors.Is(err, native.ErrExists) {
+			t.Fatalf("opened twice: %v", err)
+		}
+		return
+	}
+	w.must(err)
+	w.sessions[id] = nil
+}
+
+func (w *world) EndSession(t *rapid.T) {
+	w.T = t
+	id := w.session()
+	w.must(w.b.End(id, w.host))
+	w.gone(id)
+}
+
+func (w *world) OpenTurn(t *rapid.T) {
+	w.T = t
+	one := &wantTurn{session: w.session(), id: w.name("t"), open: true}
+	_, err := w.b.OpenTurn(w.outer.Context(), one.session, w.host, native.TurnSpec{
+		ID: one.id, Environments: []native.Environment{w.b.environment("local"), w.b.environment("other")},
+	})
+	w.must(err)
+	w.sessions[one.session] = append(w.sessions[one.session], one)
+}
+
+func (w *world) EndTurn(t *rapid.T) {
+	w.T = t
+	one := pick(w, "turn", w.openTurns())
+	_, err := w.b.EndTurn(w.outer.Context(), one.session, w.host, one.id)
+	w.must(err)
+	w.over(one)
+}
+
+func (w *world) begin(kind callKind) *want {
+	c := &want{kind: kind, turn: pick(w, "turn", w.openTurns()), environment: rapid.SampledFrom(environments).Draw(w.T, "environment")}
+	c.id = w.name("c")
+	c.turn.calls = append(c.turn.calls, c)
+	w.calls = append(w.calls, c)
+	return c
+}
+
+func (w *world) start(c *want, spec native.CallSpec) {
+	spec.ID, spec.Environment = c.id, &c.environment
+	if c.kind == asks {
+		spec.Environment = nil
+	}
+	w.must(w.b.Start(w.outer.Context(), c.turn.session, w.host, c.turn.id, spec))
+	w.rule(c)
+}
+
+func (w *world) Request(t *rapid.T) {
+	w.T = t
+	p := powers.Draw(t, "asked")
+	c := w.begin(asks)
+	c.asked = p
+	text := jsonOf(w.outer, map[string]any{"environment_id": c.environment, "permissions": p.profile()})
+	spec := request(c.id, text)
+	if p == (power{}) {
+		c.outcome, c.fault = approval.OutcomeDeny, native.FaultEmpty
+		w.must(w.b.Start(w.outer.Context(), c.turn.session, w.host, c.turn.id, spec))
+		return
+	}
+	w.start(c, spec)
+}
+
+func (w *world) Command(t *rapid.T) {
+	w.T = t
+	w.start(w.begin(runs), command("", "make"))
+}
+
+func (w *world) Write(t *rapid.T) {
+	w.T = t
+	c := w.begin(writesInto)
+	c.folder = rapid.IntRange(0, 1).Draw(t, "folder")
+	w.start(c, writes("", folder(c.folder)+"/file"))
+}
+
+func (w *world) Answer(t *rapid.T) {
+	w.T = t
+	c := pick(w, "call", w.waiting(anyCall))
+	option := rapid.SampledFrom([]string{"allow", "allow", "deny", "cancel"}).Draw(t, "option")
+	r := w.b.waits(c.id)
+	_, err := w.b.gate.Answer(w.outer.Context(), gate.Reply{ID: r.ID, Revision: r.Revision, Option: []byte(`"` + option + `"`), By: local})
+	w.must(err)
+	switch option {
+	case "allow":
+		w.allow(c, c.asked.within(w.ceiling()), permission.Turn, false)
+	case "deny":
+		w.refuse(c)
+	case "cancel":
+		w.cancel(c, native.FaultRefused)
+		w.over(c.turn)
+	}
+}
+
+func (w *world) Respond(t *rapid.T) {
+	w.T = t
+	c := pick(w, "request", w.waiting(requests))
+	given := powers.Draw(t, "given")
+	response := permission.Response{
+		Permissions: given.profile(), StrictAutoReview: rapid.Bool().Draw(t, "strict"),
+		Scope: rapid.SampledFrom([]permission.Scope{"", permission.Turn, permission.Session}).Draw(t, "scope"),
+	}
+	_, err := w.b.Respond(w.outer.Context(), native.Response{Session: c.turn.session, Call: c.id, Response: response, By: local})
+	w.must(err)
+	scope, p := response.Scope, c.asked.within(given).within(w.ceiling())
+	if scope == "" {
+		scope = permission.Turn
+	}
+	switch {
+	case response.StrictAutoReview && scope == permission.Session:
+		w.allow(c, power{}, permission.Turn, false)
+	case given == power{}:
+		w.allow(c, power{}, scope, response.StrictAutoReview)
+	default:
+		if w.now == low {
+			scope = permission.Turn
+		}
+		w.allow(c, p, scope, response.StrictAutoReview)
+	}
+}
+
+func (w *world) RespondElsewhere(t *rapid.T) {
+	w.T = t
+	c := pick(w, "request", w.waiting(requests))
+	response := permission.Response{Permissions: permission.Profile{FileSystem: permission.FileSystem{Entries: []permission.Entry{permission.Literal(`C:\work`, permission.Read)}}}}
+	_, err := w.b.Respond(w.outer.Context(), native.Response{Session: c.turn.session, Call: c.id, Response: response, By: local})
+	if !errors.Is(err, gate.ErrUnplaced) {
+		t.Fatal(err)
+	}
+	w.cancel(c, native.FaultRefused)
+	w.over(c.turn)
+}
+
+// RespondLate answers what waits no more.
+func (w *world) RespondLate(t *rapid.T) {
+	w.T = t
+	var over []*want
+	for _, c := range w.calls {
+		if !c.waits || c.kind != asks {
+			over = append(over, c)
+		}
+	}
+	c := pick(w, "call", over)
+	_, err := w.b.Respond(w.outer.Context(), native.Response{
+		Session: c.turn.session, Call: c.id, Response: permission.Response{Permissions: permission.Everything(), Scope: permission.Session}, By: local,
+	})
+	if !errors.Is(err, native.ErrUnmatched) {
+		t.Fatalf("an answer to nothing: %v", err)
+	}
+}
+
+func (w *world) Cancel(t *rapid.T) {
+	w.T = t
+	c := pick(w, "call", w.calls)
+	_, err := w.b.Sessions.Cancel(w.outer.Context(), c.turn.session, w.host, c.id, "")
+	if !c.waits {
+		if !errors.Is(err, native.ErrTold) {
+			t.Fatalf("a call that is over was cancelled: %v", err)
+		}
+		return
+	}
+	w.must(err)
+	w.cancel(c, native.FaultCancelled)
+}
+
+func (w *world) Install(t *rapid.T) {
+	w.T = t
+	w.now = rapid.IntRange(0, len(w.rules)-1).Draw(t, "rules")
+	w.b.workspace.Install(gate.Standing{Epoch: w.rules[w.now]})
+	for _, c := range w.waiting(anyCall) {
+		w.rule(c)
+		c.effective = nil // what is granted at this very moment may be in it or not
+	}
+}
+
+func (w *world) Revoke(t *rapid.T) {
+	w.T = t
+	held := w.b.Grants(local, "").Grants
+	g := pick(w, "grant", held)
+	w.must(w.b.Sessions.Revoke(local, g.ID))
+	w.grants = slices.DeleteFunc(w.grants, func(one wantGrant) bool { return one.call == g.Call })
+}
+
+// HostGone has the host say nothing until its lease is over.
+func (w *world) HostGone(t *rapid.T) {
+	w.T = t
+	if rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
+		t.Skip()
+	}
+	time.Sleep(45 * time.Second)
+	for id := range w.sessions {
+		w.gone(id)
+	}
+	w.host = w.name("host")
+}
+
+// Crash goes on with the files as they are at this moment, as after a loss of
+// power, and nothing else.
+func (w *world) Crash(t *rapid.T) {
+	w.T = t
+	if rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
+		t.Skip()
+	}
+	path := filepath.Join(w.outer.TempDir(), "l.db")
+	for _, suffix := range []string{"", "-wal"} {
+		text, err := os.ReadFile(w.b.path + suffix)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err == nil {
+			w.must(os.WriteFile(path+suffix, text, 0o600))
+		}
+	}
+	w.b.stop()
+	w.b.path = path
+	w.b.start()
+	for _, c := range w.waiting(anyCall) {
+		w.cancelled[c.id] = true
+	}
+	w.sessions, w.calls, w.grants = map[string][]*wantTurn{}, nil, nil
+	w.host = w.name("host")
+}
+
+// Check is what holds at any time.
+func (w *world) Check(t *rapid.T) {
+	w.T = t
+	synctest.Wait()
+	w.checkCalls()
+	w.checkSessions()
+	w.checkGrants()
+	w.checkRecords()
+}
+
+func (w *world) checkCalls() {
+	for _, c := range w.calls {
+		ctx, stop := context.WithCancel(w.outer.Context())
+		stop()
+		one, err := w.b.Await(ctx, c.turn.session, w.host, c.id)
+		w.must(err)
+		if c.waits {
+			if one.Final != nil || one.Waiting == "" || (one.Event != nil) != (c.kind == asks) {
+				w.Fatalf("call %s waits, and is %+v", c.id, one)
+			}
+			continue
+		}
+		if one.Final == nil {
+			w.Fatalf("call %s has no answer", c.id)
+		}
+		f := one.Final
+		if f.Outcome != c.outcome || f.Fault != c.fault || (f.Response != nil) != (c.granted != nil) {
+			w.Fatalf("call %s: outcome %s, fault %q, want %s, %q: %+v", c.id, f.Outcome, f.Fault, c.outcome, c.fault, f)
+		}
+		if r := f.Response; r != nil && (!c.granted.is(r.Permissions) || r.Scope != c.scope || r.StrictAutoReview != c.strict) {
+			w.Fatalf("call %s is told %s, want %s for the %s", c.id, f.Output, c.granted.profile(), c.scope)
+		}
+		if (f.Effective != nil) != (c.kind != asks && c.outcome == approval.OutcomeAllow) {
+			w.Fatalf("call %s may use %+v", c.id, f.Effective)
+		}
+		if c.effective != nil && !c.effective.is(f.Effective.Permissions) {
+			w.Fatalf("call %s may use %s, want %s", c.id, f.Effective.Permissions, c.effective.profile())
+		}
+		seen := fmt.Sprintf("%s %s %s %+v %+v", f.Outcome, f.Fault, f.Output, f.Response, f.Effective)
+		if c.told == "" {
+			c.told = seen
+			w.b.Told(one)
+		} else if c.told != seen {
+			w.Fatalf("call %s had the answer %s and has %s", c.id, c.told, seen)
+		}
+	}
+}
+
+func (w *world) checkSessions() {
+	listed := w.b.List(local)
+	if len(listed) != len(w.sessions) {
+		w.Fatalf("%d sessions are open, want %d", len(listed), len(w.sessions))
+	}
+	for _, s := range listed {
+		var pending, want []string
+		for _, e := range s.Pending {
+			pending = append(pending, e.CallID)
+		}
+		turns := map[string]*wantTurn{}
+		for _, t := range w.sessions[s.ID] {
+			turns[t.id] = t
+			for _, c := range t.calls {
+				if c.waits && c.kind == asks {
+					want = append(want, c.id)
+				}
+			}
+		}
+		slices.Sort(pending)
+		slices.Sort(want)
+		if !slices.Equal(pending, want) {
+			w.Fatalf("session %s shows the requests %v, want %v", s.ID, pending, want)
+		}
+		for _, t := range s.Turns {
+			if m := turns[t.ID]; (t.State == native.TurnOpen) != m.open || t.Strict != m.strict {
+				w.Fatalf("turn %s is %s, strict %v; want open %v, strict %v", t.ID, t.State, t.Strict, m.open, m.strict)
+			}
+		}
+	}
+}
+
+func (w *world) checkGrants() {
+	held := w.b.Grants(local, "").Grants
+	if len(held) != len(w.grants) {
+		w.Fatalf("%d grants are held, want %d: %+v", len(held), len(w.grants), held)
+	}
+	for _, g := range held {
+		i := slices.IndexFunc(w.grants, func(m wantGrant) bool { return m.call == g.Call })
+		if i < 0 {
+			w.Fatalf("nobody granted %+v", g)
+		}
+		m := w.grants[i]
+		if g.Session != m.turn.session || g.Turn != m.turn.id || g.Environment != m.environment || g.Scope != m.scope || !m.power.is(g.Permissions) {
+			w.Fatalf("granted %+v, want %+v", g, m)
+		}
+		r, err := w.b.db.Read(w.outer.Context(), g.Record)
+		w.must(err)
+		if r.Decision == nil || r.Decision.Outcome != approval.OutcomeAllow || r.Decision.Settlement == nil || !permission.Covers(r.Decision.Settlement.Permissions, g.Permissions) || r.Request.Session.CallID != g.Call {
+			w.Fatalf("%+v was granted on %+v", g, r.Decision)
+		}
+	}
+}
+
+func (w *world) checkRecords() {
+	waiting := map[string]bool{}
+	for _, c := range w.waiting(anyCall) {
+		waiting[c.id] = true
+	}
+	page, err := w.b.gate.List(w.outer.Context(), local, approval.Query{})
+	w.must(err)
+	if page.Before != "" {
+		w.Fatal("more records than a page holds")
+	}
+	pending := 0
+	for i := range page.Records {
+		r := &page.Records[i]
+		id := r.Request.Session.CallID
+		switch {
+		case r.State == approval.Pending && !waiting[id]:
+			w.Fatalf("the record of call %s is pending, and the call does not wait", id)
+		case r.State == approval.Pending:
+			pending++
+		case waiting[id]:
+			w.Fatalf("call %s waits, and its record is %s", id, r.State)
+		case w.cancelled[id] && r.Decision != nil && r.Decision.Outcome == approval.OutcomeAllow && (r.Closing == nil || !strings.Contains(r.Closing.Reason, "nothing was granted")):
+			w.Fatalf("call %s was cancelled, and its record is %s: %+v", id, r.State, r.Decision)
+		}
+	}
+	if pending != len(waiting) {
+		w.Fatalf("%d records are pending, and %d calls wait", pending, len(waiting))
+	}
+}
+
+// TestLifecycle compares random lives of sessions with the model. It runs a few
+// that are short; -rapid.checks and -rapid.steps make more of them.
+func TestLifecycle(t *testing.T) {
+	rules := rulebook(t)
+	few(t, "rapid.checks", "20")
+	few(t, "rapid.steps", "30")
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(timeless{t}, func(r *rapid.T) {
+			w := &world{
+				T: r, outer: t, rules: rules, host: "host", sessions: map[string][]*wantTurn{}, cancelled: map[string]bool{},
+				b: &bench{TB: t, dir: "/srv/app", path: filepath.Join(t.TempDir(), "l.db"), workspace: gate.NewWorkspace("/w", gate.Standing{Epoch: rules[asking]})},
+			}
+			w.b.start()
+			defer w.b.stop()
+			w.OpenSession(r)
+			actions := rapid.StateMachineActions(w)
+			r.Repeat(actions)
+			w.T = r
+			report, err := w.b.db.Verify(t.Context())
+			if err != nil || len(report.Faults) > 0 {
+				r.Fatalf("verify: %+v, %v", report, err)
+			}
+		})
+	})
+}
+
+// timeless is a test without a deadline, which a bubble does not tell.
+type timeless struct{ rapid.TB }
+
+// few sets a flag of rapid that nobody has given.
+func few(t *testing.T, name, value string) {
+	f := flag.Lookup(name)
+	if f.Value.String() != f.DefValue {
+		return
+	}
+	if err := flag.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = flag.Set(name, f.DefValue) })
+}
+
+// TestManyThingsAtOnce has answers, cancels, ends of turns and new rules meet at
+// any moment. Whoever wins, each call has one answer, and what is held is what
+// answers say that were told.
+func TestManyThingsAtOnce(t *testing.T) {
+	rules := rulebook(t)
+	b := open(t, rules[asking], nil)
+	b.session()
+	turns := []string{"t1", "t2", "t3", "t4"}
+	for _, id := range turns[1:] {
+		b.turn(id, b.environment("local"), b.environment("other"))
+	}
+	ctx, done := context.WithCancel(t.Context())
+	var busy, calls sync.WaitGroup
+	// Two people answer whatever waits, each in another way every time.
+	for person := range 2 {
+		busy.Go(func() {
+			for i := person; ctx.Err() == nil; i++ {
+				changed := b.gate.Feed().Changed()
+				page, err := b.gate.List(t.Context(), local, approval.Query{States: []approval.State{approval.Pending}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for j, r := range page.Records {
+					switch option := []string{"allow", "allow", "deny", "respond", "allow", "respond", "allow_for_session"}[(i+j)%7]; option {
+					case "respond":
+						_, _ = b.Respond(t.Context(), native.Response{Session: "s1", Call: r.Request.Session.CallID, By: local, Response: permission.Response{
+							Permissions: permission.Everything(), Scope: []permission.Scope{permission.Turn, permission.Session}[i%2],
+						}})
+					default:
+						_, _ = b.gate.Answer(t.Context(), gate.Reply{ID: r.ID, Revision: r.Revision, Option: []byte(`"` + option + `"`), By: local})
+					}
+				}
+				select {
+				case <-changed:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	busy.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			b.workspace.Install(gate.Standing{Epoch: rules[[]int{asking, low, asking, allowing, asking, never, asking, denying}[i%8]]})
+			if _, err := b.Describe(t.Context(), "s1", host); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-b.gate.Feed().Changed():
+			case <-ctx.Done():
+			}
+		}
+	})
+	var mu sync.Mutex
+	finals := map[string]native.Final{}
+	const each = 15
+	for _, turn := range turns {
+		calls.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("%s-%d", turn, i)
+				spec := []native.CallSpec{request(id, network), command(id, "npm test"), writes(id, "out/a"), reads(id, "x")}[i%4]
+				if err := b.Start(t.Context(), "s1", host, turn, spec); errors.Is(err, native.ErrOver) {
+					return
+				} else if err != nil {
+					t.Error(err)
+					return
+				}
+				switch {
+				case i%5 == 4:
+					_, _ = b.Cancel(t.Context(), "s1", host, id, "")
+				case i == each-2 && turn != "t1":
+					_, _ = b.EndTurn(t.Context(), "s1", host, turn)
+				}
+				final := b.final(id)
+				mu.Lock()
+				finals[id] = final
+				mu.Unlock()
+			}
+		})
+	}
+	calls.Wait()
+	done()
+	busy.Wait()
+	granted := map[string]permission.Grant{}
+	for _, g := range b.held() {
+		if g.Scope != permission.Session && g.Turn != "t1" {
+			t.Errorf("a turn that is over holds %+v", g)
+		}
+		granted[g.Call] = g
+	}
+	for id, final := range finals {
+		if again := b.final(id); again.Outcome != final.Outcome || again.Fault != final.Fault || again.Output != final.Output {
+			t.Errorf("%s was %+v and is %+v", id, final, again)
+		}
+		g, ok := granted[id]
+		delete(granted, id)
+		if ok && (final.Response == nil || !final.Response.Permissions.Equal(g.Permissions) || final.Response.Scope != g.Scope) {
+			t.Errorf("%s holds %+v and was told %+v", id, g, final)
+		}
+		if r := final.Response; r != nil && r.Permissions.Grants() && (r.Scope == permission.Session || strings.HasPrefix(id, "t1-")) && !ok {
+			t.Errorf("%s was told %s and holds nothing", id, final.Output)
+		}
+	}
+	if len(granted) > 0 {
+		t.Errorf("nobody was told of %+v", granted)
+	}
+	for _, r := range b.records() {
+		final := finals[r.Request.Session.CallID]
+		if r.State == approval.Pending {
+			t.Errorf("%s still waits", r.Request.Session.CallID)
+		}
+		if final.Fault == native.FaultCancelled && r.Decision != nil && r.Decision.Outcome == approval.OutcomeAllow && (r.Closing == nil || !strings.Contains(r.Closing.Reason, "nothing was granted")) {
+			t.Errorf("%s was cancelled, and its record is %s: %+v", r.Request.Session.CallID, r.State, r.Closing)
+		}
+	}
+	report, err := b.db.Verify(t.Context())
+	if err != nil || len(report.Faults) > 0 {
+		t.Errorf("verify: %+v, %v", report, err)
 	}
 }
