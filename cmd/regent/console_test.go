@@ -108,6 +108,22 @@ func (c *console) ask(file string) {
 	c.run("ID=$(regent permission list --state pending | tail -n 1 | cut -d ' ' -f 1)", false)
 }
 
+// grant has the session s1 hold something, and sets GRANT_ID to its id.
+func (c *console) grant() {
+	c.t.Helper()
+	script := `host open s1 t1 > host.log 2>&1 &
+eventually '1 turn' regent status > status.log
+host call s1 t1 c1 > call.log 2>&1 &
+eventually permissions regent permission list --state pending --session s1 > list.log
+regent permission decide $(grep permissions list.log | cut -d ' ' -f 1) --expected-revision 1 --decision '"allow"'
+eventually write regent grants list > list.log`
+	if out, code := c.run(script, true); code != exitDone {
+		c.t.Fatalf("grant: %s", out)
+	}
+	id, _ := c.run("tail -n 1 list.log | cut -d ' ' -f 1", false)
+	c.env = append(c.env, "GRANT_ID="+strings.TrimSpace(id))
+}
+
 func (c *console) write(name, text string) {
 	c.t.Helper()
 	at := filepath.Join(c.root, "app", name)
@@ -234,6 +250,9 @@ func TestExamplesOfHelp(t *testing.T) {
 			if c.Annotations[daemonKey] != "" {
 				sh.serve()
 				sh.ask("reset.json")
+			}
+			if strings.Contains(c.Example, "regent grants list") || strings.Contains(c.Example, "$GRANT_ID") {
+				sh.grant()
 			}
 			for _, e := range examples {
 				got, code := sh.run(e.command, false)

@@ -92,7 +92,7 @@ func answered(err error) error {
 	switch refusal.Code {
 	case api.MovedOn:
 		return &exitError{code: exitMoved, err: err}
-	case api.BadRequest, api.MalformedRequest, api.Invalid, api.NotOffered, api.NotFound, api.NoWorkspace, api.UnknownPrincipal, api.TooLarge:
+	case api.BadRequest, api.MalformedRequest, api.Invalid, api.NotOffered, api.NotFound, api.NoGrant, api.NoWorkspace, api.UnknownPrincipal, api.TooLarge:
 		return badInput(err)
 	default:
 		return err

@@ -57,6 +57,7 @@ func scripts(m *testing.M) {
 		"agent":      agentMain,
 		"edit":       editMain,
 		"deaf":       deafMain,
+		"host":       hostMain,
 	})
 }
 
@@ -68,8 +69,8 @@ func scripts(m *testing.M) {
 // the command until its stdout matches, and writes that; and unheard FILE, which
 // makes a ledger like that of a daemon which ended while it wrote an answer, and
 // writes the id; agent, which asks the daemon something and then runs a command;
-// edit FILE TEXT OTHER, which changes bytes of a file; and deaf SOCKET, which
-// listens and says what no daemon would. The command capture
+// edit FILE TEXT OTHER, which changes bytes of a file; deaf SOCKET, which listens
+// and says what no daemon would; and host, which plays a native host. The command capture
 // NAME PATTERN sets a variable to the first group of what matches in the last
 // stdout.
 func TestScripts(t *testing.T) {
@@ -474,7 +475,7 @@ func TestFlagErrors(t *testing.T) {
 }
 
 func TestGroupWithoutCommandIsNoSuccess(t *testing.T) {
-	for _, args := range [][]string{{}, {"policy"}, {"profile"}, {"permission"}, {"ledger"}, {"token"}, {"step-up"}, {"completion"}} {
+	for _, args := range [][]string{{}, {"policy"}, {"profile"}, {"permission"}, {"ledger"}, {"grants"}, {"token"}, {"step-up"}, {"completion"}} {
 		code, stdout, stderr := regent(t, "", args...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "Commands:") {
 			t.Errorf("regent %v: exit code %d, stdout %q, want 2 and help on stderr", args, code, stdout)
@@ -502,10 +503,11 @@ func TestCompletion(t *testing.T) {
 		want []string
 	}{
 		{"commands", []string{""}, []string{
-			"ask", "check", "classify", "explain", "init", "ledger", "permission", "policy", "profile", "serve", "status", "step-up", "test", "token", "trust", "untrust", "version",
+			"ask", "check", "classify", "explain", "grants", "init", "ledger", "permission", "policy", "profile", "serve", "status", "step-up", "test", "token", "trust", "untrust", "version",
 		}},
 		{"subcommands", []string{"policy", ""}, []string{"confirm", "lint", "list", "schema"}},
 		{"what is done with requests", []string{"permission", ""}, []string{"cancel", "decide", "info", "list", "reconcile", "watch"}},
+		{"what is done with grants", []string{"grants", ""}, []string{"list", "revoke"}},
 		{"states", []string{"permission", "list", "--state", ""}, []string{"pending", "unknown"}},
 		{"the usual answers", []string{"permission", "decide", "x", "--decision", ""}, []string{`"allow"`, `"deny"`}},
 		{"forms of the log", []string{"serve", "--log-format", ""}, []string{"json", "text"}},

@@ -20,8 +20,14 @@ import (
 	"github.com/regent-policy/regent/server/client"
 )
 
-// permissionOptions are the flags that all of `regent permission` takes.
+// permissionOptions are the flags that all of `regent permission` takes, and
+// `regent grants`.
 type permissionOptions struct{ principal string }
+
+func (o *permissionOptions) register(a *app, cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVar(&o.principal, "principal", "", "act as this principal of config.yaml, as in `user:sam`")
+	must(cmd.RegisterFlagCompletionFunc("principal", a.completePrincipals))
+}
 
 func newPermission(a *app) *cobra.Command {
 	o := &permissionOptions{}
@@ -41,8 +47,7 @@ principals of config.yaml, with no more than that one's rights.`,
   ...`,
 	}
 	group(a, cmd)
-	cmd.PersistentFlags().StringVar(&o.principal, "principal", "", "act as this principal of config.yaml, as in `user:sam`")
-	must(cmd.RegisterFlagCompletionFunc("principal", a.completePrincipals))
+	o.register(a, cmd)
 	cmd.AddCommand(newPermissionList(a, o), newPermissionInfo(a, o), newPermissionDecide(a, o), newPermissionCancel(a, o), newPermissionReconcile(a, o), newPermissionWatch(a, o))
 	for _, sub := range append(cmd.Commands(), cmd) {
 		needsDaemon(sub)

@@ -69,6 +69,9 @@ func (a *app) printStatus(s *api.Status, now time.Time) error {
 	b.line("listens on", printable(strings.Join(append([]string{s.Socket}, s.Addresses...), ", ")))
 	b.line("waiting", plural(s.Waiting, "request"))
 	b.line("known", plural(s.Instances, "host")+", "+plural(s.Agents, "agent"))
+	if s.Sessions > 0 {
+		b.line("sessions", fmt.Sprintf("%d open, with %s", s.Sessions, plural(s.Turns, "turn")))
+	}
 	if l := s.Ledger; l != nil {
 		text := plural(int(l.Head), "event")
 		if l.Bytes > 0 {
