@@ -262,8 +262,8 @@ func (s *Sessions) Start(ctx context.Context, id, instance, turn string, spec Ca
 		err = fmt.Errorf("turn %s: %w (%s)", turn, ErrOver, t.why)
 	case one.calls[spec.ID] != nil:
 		err = fmt.Errorf("call %s: %w", spec.ID, ErrExists)
-	case len(t.calls) >= MaxCalls:
-		err = fmt.Errorf("calls of a turn: %w", ErrFull)
+	case len(one.calls)-len(one.finished) >= MaxCalls:
+		err = fmt.Errorf("calls of the session: %w", ErrFull)
 	}
 	if err == nil {
 		one.calls[spec.ID] = c
@@ -453,9 +453,21 @@ func (s *Sessions) run(c *call) {
 	c.finish(final)
 }
 
+// finish tells what became of a call. What it was about is held no longer than
+// that: a session can have many calls, and arguments can be long.
 func (c *call) finish(final Final) {
-	c.waiting(nil)
+	if a := final.Answer; a != nil && a.Record != nil {
+		told, record := *a, *a.Record
+		record.Request = nil
+		told.Record = &record
+		final.Answer = &told
+	}
+	c.mu.Lock()
+	c.waits, c.asked = "", nil
+	c.spec.Tool, c.spec.Command, c.spec.Changes, c.spec.Additional = nil, nil, nil, nil
 	c.final = final
+	c.mu.Unlock()
+	c.turn.session.finish(c)
 	close(c.done)
 }
 

@@ -3,6 +3,7 @@ package native_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -640,6 +641,25 @@ func TestCancelAtEveryStage(t *testing.T) {
 	}
 	if s, _ := b.Describe(ctx, "s1", host); len(s.Pending) > 0 {
 		t.Errorf("pending %+v", s.Pending)
+	}
+}
+
+// What became of a call can be read for as long as it is remembered.
+func TestSessionRemembersSoManyCalls(t *testing.T) {
+	b := open(t, epoch(t, manual, ""), nil)
+	b.session()
+	const remembered = 1024
+	for i := range remembered + 2 {
+		b.call("t1", reads(fmt.Sprintf("c%d", i), "main.go"))
+	}
+	if _, err := b.Await(t.Context(), "s1", host, "c1"); !errors.Is(err, native.ErrNoCall) {
+		t.Errorf("an old call: %v", err)
+	}
+	if final := b.final("c2"); final.Outcome != approval.OutcomeAllow {
+		t.Errorf("%+v", final)
+	}
+	if err := b.Start(t.Context(), "s1", host, "t1", reads("c2", "main.go")); !errors.Is(err, native.ErrExists) {
+		t.Errorf("an id that is remembered: %v", err)
 	}
 }
 

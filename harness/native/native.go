@@ -21,9 +21,13 @@ import (
 // Bounds of what is kept.
 const (
 	MaxSessions     = 1024
-	MaxTurns        = 64 // of a session, at a time
-	MaxEnvironments = 64 // of a turn
-	MaxCalls        = 10_000
+	MaxTurns        = 64   // of a session, at a time
+	MaxEnvironments = 64   // of a turn
+	MaxCalls        = 4096 // of a session that have no final answer yet
+	// keptCalls is how many calls of a session are remembered when they are over.
+	// What became of an older one cannot be read any more, and its id can be used
+	// again.
+	keptCalls = 1024
 	// keptTurns is how many turns of a session are remembered when they are over,
 	// so that what became of their calls can still be read.
 	keptTurns = 16

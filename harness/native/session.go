@@ -70,8 +70,10 @@ type session struct {
 	over  bool
 	turns map[string]*turn
 	order []*turn // as they were opened
-	// calls are those of all turns that are remembered.
-	calls map[string]*call
+	// calls are those that are remembered, of all turns, and finished those of them
+	// that are over, the oldest first.
+	calls    map[string]*call
+	finished []*call
 	// accepted are the actions that need no further answer.
 	accepted map[gate.Acceptance]Accepted
 	// epoch is what the last call was ruled by, and changes how often that was
@@ -310,7 +312,26 @@ func (s *session) forget() {
 			delete(s.calls, c.spec.ID)
 		}
 		s.order = slices.DeleteFunc(s.order, func(o *turn) bool { return o == t })
+		s.finished = slices.DeleteFunc(s.finished, func(c *call) bool { return c.turn == t })
 	}
+}
+
+// finish remembers a call that is over, in place of the oldest such if there are
+// too many.
+func (s *session) finish(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls[c.spec.ID] != c {
+		return // its turn is forgotten
+	}
+	s.finished = append(s.finished, c)
+	if len(s.finished) <= keptCalls {
+		return
+	}
+	old := s.finished[0]
+	s.finished = slices.Delete(s.finished, 0, 1)
+	delete(s.calls, old.spec.ID)
+	old.turn.calls = slices.DeleteFunc(old.turn.calls, func(o *call) bool { return o == old })
 }
 
 // ruled notes what a call was ruled by.
