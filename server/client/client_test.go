@@ -241,3 +241,113 @@ func TestContextEndsTheStream(t *testing.T) {
 		t.Errorf("the stream ends with %v, want the cause of its end", err)
 	}
 }
+
+const answered = `{"session_id":"s1","turn_id":"t1","call_id":"c1","outcome":"allow"}`
+
+func TestWhatIsNoOutcomeIsNoCall(t *testing.T) {
+	for name, body := range map[string]string{
+		"nothing":             `{}`,
+		"no outcome":          strings.Replace(answered, `,"outcome":"allow"`, "", 1),
+		"one of its own":      strings.Replace(answered, "allow", "allowed", 1),
+		"of another call":     strings.Replace(answered, "c1", "c2", 1),
+		"of another session":  strings.Replace(answered, "s1", "s2", 1),
+		"half an answer":      answered[:len(answered)-1],
+		"one that says twice": answered[:len(answered)-1] + `,"outcome":"deny"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if one, err := dial(t, say(http.StatusOK, body)).Call(t.Context(), "s1", "t1", "c1", api.CallSpec{}); !errors.Is(err, client.ErrAnswer) || one.Outcome != "" {
+				t.Errorf("the call is %+v, %v; want none, and ErrAnswer", one, err)
+			}
+		})
+	}
+	for _, outcome := range []string{"allow", "deny", "cancel"} {
+		body := strings.Replace(answered, "allow", outcome, 1)
+		if one, err := dial(t, say(http.StatusOK, body)).Call(t.Context(), "s1", "t1", "c1", api.CallSpec{}); err != nil || string(one.Outcome) != outcome {
+			t.Errorf("the call is %+v, %v; want %s", one, err, outcome)
+		}
+	}
+	waits := dial(t, say(http.StatusAccepted, strings.Replace(answered, `"allow"`, `""`, 1)))
+	if one, err := waits.PostCall(t.Context(), "s1", "t1", "c1", api.CallSpec{}); err != nil || one.Outcome != "" {
+		t.Errorf("a call that waits is %+v, %v", one, err)
+	}
+	if one, err := waits.AwaitCall(t.Context(), "s1", "c1", "i", 0); err != nil || one.Outcome != "" {
+		t.Errorf("a call that still waits is %+v, %v", one, err)
+	}
+}
+
+func TestIDsOfSessionsAreEscaped(t *testing.T) {
+	seen := make(chan *http.Request, 1)
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		seen <- r
+		_, _ = io.WriteString(w, `{}`)
+	})
+	for want, do := range map[string]func() error{
+		"PUT /v1/sessions/a%2Fb": func() error {
+			_, err := c.OpenSession(t.Context(), "a/b", api.SessionSpec{})
+			return err
+		},
+		"PUT /v1/sessions/a%2Fb/turns/%3F": func() error {
+			_, err := c.OpenTurn(t.Context(), "a/b", "?", api.TurnSpec{})
+			return err
+		},
+		"DELETE /v1/sessions/a%2Fb?instance=i%26j": func() error { return c.EndSession(t.Context(), "a/b", "i&j") },
+		"POST /v1/sessions/a%2Fb/calls/%23/response": func() error {
+			_, err := c.Respond(t.Context(), "a/b", "#", 0, api.Response{})
+			return err
+		},
+		"GET /v1/grants?session=a%2Fb": func() error {
+			_, err := c.Grants(t.Context(), "a/b")
+			return err
+		},
+		"DELETE /v1/grants/a%2Fb": func() error { return c.Revoke(t.Context(), "a/b") },
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		r := <-seen
+		if got := r.Method + " " + r.URL.RequestURI(); got != want || r.Header.Get("If-Match") != "" {
+			t.Errorf("the call is %s, want %s of no revision", got, want)
+		}
+	}
+}
+
+func TestKeepAlive(t *testing.T) {
+	t.Run("until the context ends", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		enough := errors.New("enough")
+		left := 3
+		c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+			if left--; left == 0 {
+				cancel(enough)
+			}
+			say(http.StatusOK, `{"until":"2026-01-02T03:04:05Z"}`)(w, r)
+		})
+		if err := c.KeepAliveEvery(ctx, "i", time.Millisecond); !errors.Is(err, enough) || left != 0 {
+			t.Errorf("it ends with %v, and %d signs of life were left; want the cause", err, left)
+		}
+	})
+	t.Run("until the instance is lost", func(t *testing.T) {
+		answers := []http.HandlerFunc{
+			say(http.StatusServiceUnavailable, `{"error":{"code":"overloaded","message":"x"}}`), // is tried again
+			say(http.StatusBadGateway, "upstream"),
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			say(http.StatusOK, `{"until":"2026-01-02T03:04:05Z"}`),
+			say(http.StatusGone, `{"error":{"code":"lost","message":"x"}}`),
+		}
+		c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+			next := answers[0]
+			answers = answers[1:]
+			next(w, r)
+		})
+		if err := c.KeepAliveEvery(t.Context(), "i", 200*time.Millisecond); !errors.Is(err, approval.ErrLost) || len(answers) != 0 {
+			t.Errorf("it ends with %v, and %d answers were left; want that it is lost", err, len(answers))
+		}
+	})
+	t.Run("not where the daemon refuses", func(t *testing.T) {
+		c := dial(t, say(http.StatusForbidden, `{"error":{"code":"forbidden","message":"x"}}`))
+		refused, ok := errors.AsType[*api.Error](c.KeepAlive(t.Context(), "i"))
+		if !ok || refused.Code != api.Forbidden {
+			t.Errorf("it ends with %v, want what the daemon says", refused)
+		}
+	})
+}
