@@ -171,6 +171,7 @@ func TestPostAndPoll(t *testing.T) {
 		code  api.Code
 		err   error
 	}{
+		"the same again":   {fence, api.Used, approval.ErrUsed},
 		"another action":   {api.Fence{Run: "r1", Instance: "host-1", Digest: "x"}, api.Digest, approval.ErrDigest},
 		"another run":      {api.Fence{Run: "r2", Instance: "host-1", Digest: posted.Digest}, api.Instance, approval.ErrInstance},
 		"another instance": {api.Fence{Run: "r1", Instance: "host-2", Digest: posted.Digest}, api.Instance, approval.ErrInstance},

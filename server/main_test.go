@@ -107,6 +107,22 @@ func play(steps []string, socket string) error {
 			_, err = c.Cancel(ctx, argument, 1, "no")
 		case "reconcile":
 			_, err = c.Reconcile(ctx, argument, 1, "no")
+		case "open-session":
+			_, err = c.OpenSession(ctx, argument, api.SessionSpec{Instance: argument})
+		case "open-turn":
+			_, err = c.OpenTurn(ctx, argument, approval.NewID(), api.TurnSpec{Instance: argument})
+		case "call":
+			_, err = c.Call(ctx, argument, "t1", approval.NewID(), api.CallSpec{Instance: argument, Command: &approval.Command{Text: "ls"}})
+		case "session":
+			_, err = c.Session(ctx, argument, argument)
+		case "sessions":
+			_, err = c.Sessions(ctx)
+		case "respond":
+			_, err = c.Respond(ctx, argument, "c1", 0, api.Response{})
+		case "grants":
+			_, err = c.Grants(ctx, "")
+		case "revoke":
+			err = c.Revoke(ctx, argument)
 		case "trust":
 			_, err = c.Trust(ctx, api.Trust{Dir: argument})
 		case "untrust":
@@ -265,7 +281,9 @@ type daemon struct {
 	stepUp            *credential.StepUp
 	server            *server.Server
 	log               *logged
-	stop              func() error
+	// stop ends what listens, and quit everything.
+	stop func() error
+	quit func()
 }
 
 // logged is a log that can be read while it is written.
@@ -288,8 +306,12 @@ func (r *logged) String() string {
 
 type setup struct {
 	principals string
-	options    server.Options
-	before     func(*server.Server)
+	// more is further configuration.
+	more string
+	// again is a daemon that has ended, whose home this one goes on with.
+	again   *daemon
+	options server.Options
+	before  func(*server.Server)
 	// proofs keeps proofs of who answers.
 	proofs bool
 	now    func() time.Time
@@ -321,12 +343,17 @@ func write(t testing.TB, path, text string) {
 
 func start(t testing.TB, o setup) *daemon {
 	t.Helper()
-	d := &daemon{TB: t, home: shortDir(t), log: &logged{}}
+	d := &daemon{TB: t, log: &logged{}}
+	if o.again != nil {
+		d.home = o.again.home
+	} else {
+		d.home = shortDir(t)
+	}
 	principals := o.principals
 	if principals == "" {
 		principals = people + "}\n"
 	}
-	write(t, filepath.Join(d.home, "config.yaml"), settings+principals)
+	write(t, filepath.Join(d.home, "config.yaml"), settings+principals+o.more)
 	write(t, filepath.Join(d.home, "policies", "one.rego"), rules)
 	if err := os.MkdirAll(filepath.Join(d.home, "runtime"), 0o700); err != nil {
 		t.Fatal(err)
@@ -373,7 +400,7 @@ func start(t testing.TB, o setup) *daemon {
 	if d.Client, err = client.Dial(d.socket); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	d.quit = sync.OnceFunc(func() {
 		d.Client.Close()
 		documented(t, d.server)
 		if err := d.stop(); err != nil && !errors.Is(err, approval.ErrDamaged) {
@@ -388,6 +415,7 @@ func start(t testing.TB, o setup) *daemon {
 			t.Errorf("the daemon panicked\n%s", text)
 		}
 	})
+	t.Cleanup(d.quit)
 	return d
 }
 
