@@ -322,7 +322,6 @@ func (s *Sessions) requestPermissions(c *call) Final {
 	r := t.session.request(t.spec.ID, c.spec.ID)
 	environment := asked.environment.Environment
 	r.Kind, r.Environment, r.Reason = approval.KindPermissions, &environment, asked.reason
-	r.Tool = &approval.Tool{Name: ToolName, Arguments: passed.arguments}
 	r.Permissions, r.HostAllows = &asked.request.Permissions, c.spec.HostAllows
 	r.HumanOnly = c.spec.HumanOnly || len(passed.unsure) > 0
 	event := &Event{
