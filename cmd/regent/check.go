@@ -187,7 +187,11 @@ func rulingText(q question, several bool, r *approval.Ruling) string {
 	b.lines("observed", matchLines(r.Observed))
 	b.lines("reviewers", r.Reviewers)
 	if c := r.Ceiling; c != nil {
-		b.line("ceiling", shown(c.Permissions.String()))
+		most := c.Permissions.String()
+		if c.Permissions.IsEmpty() {
+			most = "nothing"
+		}
+		b.line("ceiling", shown(most))
 		b.line("", "scope "+shown(string(c.Scope)))
 	}
 	b.lines("context", r.Context)
