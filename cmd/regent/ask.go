@@ -176,7 +176,7 @@ func (a *app) printAnswer(q question, answer *api.Answer) error {
 		b.line("answer", shown(oneLine(answer.Option)))
 	}
 	if s := answer.Settlement; s != nil {
-		b.lines("granted", append([]string{"for the " + string(s.Scope)}, profileLines(s.Permissions)...))
+		b.lines("granted", grantedLines(answer.Outcome, s))
 	}
 	b.lines("rules", matchLines(answer.Ruling.Rules))
 	if answer.ID != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -61,6 +62,7 @@ func recordSheet(r *approval.Record, now time.Time, keyed bool) []string {
 	if p := r.Request.Permissions; p != nil {
 		s.add("asks for", profileLines(*p)...)
 	}
+	s.add("runs", operandTexts(r.Operands)...)
 	s.maybe("where", whereText(r))
 	s.maybe("who", whoText(r.Request))
 	if len(r.Masked) > 0 {
@@ -149,6 +151,62 @@ func profileLines(p permission.Profile) []string {
 	return lines
 }
 
+// grantedLines is what an answer granted, an entry a line; an answer that does
+// not allow grants nothing, whatever was worked out for it.
+func grantedLines(outcome approval.Outcome, g *permission.Settlement) []string {
+	if outcome != approval.OutcomeAllow {
+		return nil
+	}
+	lines := append([]string{scopeText(g.Scope)}, profileLines(g.Permissions)...)
+	if g.StrictAutoReview {
+		lines = append(lines, "and every later call of the turn is reviewed")
+	}
+	return lines
+}
+
+// scopeText says how long something holds.
+func scopeText(s permission.Scope) string {
+	if s == permission.Once {
+		return "once"
+	}
+	return "for the " + string(s)
+}
+
+// operandTexts are the files that an action runs, as they were when it was asked
+// about.
+func operandTexts(operands []approval.Operand) []string {
+	texts := make([]string, len(operands))
+	for i, o := range operands {
+		texts[i] = o.Path + "  sha256 " + o.SHA256
+		if o.SHA256 == "" {
+			texts[i] = o.Path + "  " + cmp.Or(o.Problem, "of unknown content")
+		}
+	}
+	return texts
+}
+
+// verdictTexts are what reviewers said, each with the start of its reasons.
+func verdictTexts(verdicts []approval.Verdict) []string {
+	texts := make([]string, len(verdicts))
+	for i, v := range verdicts {
+		text := v.Reviewer + ": " + string(v.Outcome)
+		if v.Scope != "" {
+			text += " " + scopeText(v.Scope)
+		}
+		if v.Risk != "" {
+			text += ", risk " + string(v.Risk)
+		}
+		if v.Authorization != "" {
+			text += ", authorization " + string(v.Authorization)
+		}
+		if v.Rationale != "" {
+			text += "\n" + cut(v.Rationale, maxShown)
+		}
+		texts[i] = text
+	}
+	return texts
+}
+
 func whereText(r *approval.Record) string {
 	var parts []string
 	if e := r.Request.Environment; e != nil {
@@ -210,6 +268,7 @@ func (s *sheet) ruling(r *approval.Ruling) {
 	if len(r.Reviewers) > 0 {
 		s.add("reviewers", strings.Join(r.Reviewers, ", "))
 	}
+	s.add("verdict", verdictTexts(r.Verdicts)...)
 	if c := r.Ceiling; c != nil {
 		s.add("ceiling", append([]string{"scope " + string(c.Scope)}, profileLines(c.Permissions)...)...)
 	}
@@ -270,12 +329,16 @@ func (s *sheet) ending(r *approval.Record, now time.Time) {
 		}
 		s.add("decision", fmt.Sprintf("%s at %s: %s", text, stamp(d.At), oneLine(d.Option)))
 		s.maybe("", d.Reason)
+		s.add("verdict", verdictTexts(d.Verdicts)...)
 		if g := d.Settlement; g != nil {
-			s.add("granted", append([]string{"for the " + string(g.Scope)}, profileLines(g.Permissions)...)...)
+			s.add("granted", grantedLines(d.Outcome, g)...)
 			for _, dropped := range g.Dropped {
 				s.add("dropped", dropped.String())
 			}
 		}
+	}
+	if !r.Fenced.IsZero() {
+		s.add("used", "at "+stamp(r.Fenced))
 	}
 	if c := r.Closing; c != nil {
 		text := fmt.Sprintf("%s at %s", c.Reason, stamp(c.At))
