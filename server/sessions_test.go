@@ -203,6 +203,56 @@ func TestPermissionsAreAskedGrantedUsedAndRevoked(t *testing.T) {
 	}
 }
 
+func TestActionsAreAcceptedForTheSession(t *testing.T) {
+	d := start(t, setup{})
+	d.hosts()
+	asked := d.posts("t1", "c1", runs("mkdir out"))
+	if _, err := d.Decide(t.Context(), asked.Record, asked.Revision, api.Decision{Option: json.RawMessage(`"allow_for_session"`)}); err != nil {
+		t.Fatal(err)
+	}
+	if one := d.settled("c1"); one.Outcome != approval.OutcomeAllow || one.Effective == nil || one.Effective.Sandbox != api.SandboxDefault {
+		t.Fatalf("the call is %+v, want it allowed", one)
+	}
+	held, err := d.Grants(t.Context(), "s1")
+	if err != nil || len(held.Grants) != 0 || len(held.Accepted) != 1 {
+		t.Fatalf("there are %+v, %v; want one acceptance", held, err)
+	}
+	accepted := held.Accepted[0]
+	if accepted.Session != "s1" || accepted.Turn != "t1" || accepted.Call != "c1" || accepted.EnvironmentID != "local" || accepted.Record != asked.Record ||
+		!strings.HasPrefix(accepted.By, "user:") || accepted.At.IsZero() || accepted.Epoch != asked.Ruling.Epoch {
+		t.Errorf("the acceptance is %+v", accepted)
+	}
+	if one, err := d.Call(t.Context(), "s1", "t1", "c2", runs("mkdir out")); err != nil || one.Outcome != approval.OutcomeAllow {
+		t.Errorf("the same again is %+v, %v; want it allowed", one, err)
+	}
+	d.posts("t1", "c3", runs("mkdir dist")) // another one is asked about
+	if err := d.Revoke(t.Context(), accepted.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.posts("t1", "c4", runs("mkdir out"))
+}
+
+func TestFenceLooksAtTheFilesOfAnAction(t *testing.T) {
+	d := start(t, setup{})
+	cwd := d.hosts()
+	script := filepath.Join(cwd, "build.sh")
+	write(t, script, "true\n")
+	asked := d.posts("t1", "c1", runs("sh build.sh"))
+	if _, err := d.Decide(t.Context(), asked.Record, asked.Revision, api.Decision{Option: allow}); err != nil {
+		t.Fatal(err)
+	}
+	d.settled("c1")
+	write(t, script, "false\n")
+	fence := api.Fence{Run: "s1", Instance: instance, Digest: asked.Digest}
+	if _, err := d.Fence(t.Context(), asked.Record, fence); code(t, err) != api.Operand {
+		t.Errorf("the fence says %v, want %s", err, api.Operand)
+	}
+	write(t, script, "true\n")
+	if _, err := d.Fence(t.Context(), asked.Record, fence); err != nil {
+		t.Errorf("the fence says %v of the file as it was", err)
+	}
+}
+
 func TestSessionsTellHowTheyStand(t *testing.T) {
 	d := start(t, setup{})
 	cwd := d.hosts()
