@@ -205,3 +205,15 @@ func TestEndTellsThoseWhoWait(t *testing.T) {
 		t.Errorf("the record is %s, %v; want lost", r.State, err)
 	}
 }
+
+func TestOneThatOnlyListensNeedsNoGate(t *testing.T) {
+	home := shortDir(t)
+	s := server.New(server.Options{Home: home})
+	l, err := s.ListenUnix(filepath.Join(home, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}

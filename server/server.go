@@ -59,7 +59,8 @@ type Ledger interface {
 	Stats() ledger.Stats
 }
 
-// Options are what a server is made of. Gate, Epochs and Ledger are needed.
+// Options are what a server is made of. Gate, Epochs and Ledger are needed to
+// serve, and not to listen.
 type Options struct {
 	Gate   *gate.Gate
 	Epochs *gate.Epochs
@@ -138,7 +139,9 @@ func New(o Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.native = native.New(native.Parts{Gate: o.Gate, Workspaces: o.Epochs, Log: s.log})
+	if o.Gate != nil { // one without a gate listens and does no more
+		s.native = native.New(native.Parts{Gate: o.Gate, Workspaces: o.Epochs, Log: s.log})
+	}
 	s.asks.most = int64(o.MaxAsks)
 	if o.MaxAsks == 0 {
 		s.asks.most = defaultMaxAsks
