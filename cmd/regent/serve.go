@@ -237,9 +237,9 @@ func openFolders(paths ...string) []string {
 
 // listen takes the home for this daemon.
 func (d *daemon) listen(ctx context.Context, c *config.Config) error {
-	// This one only listens, and its gate decides nothing: that of the other must
-	// not be opened before the home is ours.
-	s := server.New(server.Options{Home: d.home, Gate: &gate.Gate{}})
+	// This one only listens: the gate that the other needs must not be opened
+	// before the home is ours.
+	s := server.New(server.Options{Home: d.home})
 	socket, err := s.ListenUnix(c.Server.Socket)
 	switch {
 	case errors.Is(err, server.ErrRunning):
