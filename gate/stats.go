@@ -63,6 +63,9 @@ type SkipKind struct {
 // maxSkipKinds bounds what is counted apart.
 const maxSkipKinds = 512
 
+// maxSkipTool is the longest name of a tool that is counted apart, in bytes.
+const maxSkipTool = 64
+
 type stats struct {
 	checked, rerouted, fenced, refusedByLedger, waiting atomic.Int64
 	failing                                             atomic.Bool
@@ -84,6 +87,9 @@ func (s *stats) ruled(q *approval.Request, r *approval.Ruling) {
 		kind := SkipKind{Effects: joined(r.Effects), Tool: string(q.Kind)}
 		if q.Tool != nil {
 			kind.Tool = q.Tool.Name
+		}
+		if len(kind.Tool) > maxSkipTool {
+			kind.Tool = "other" // an agent makes up its names
 		}
 		if _, known := s.skips[kind]; !known && len(s.skips) >= maxSkipKinds {
 			kind.Tool = "other"
