@@ -151,6 +151,12 @@ func (s *Sessions) runHook(c *call, standing *gate.Standing, h config.Hook, in H
 			fmt.Errorf("it took longer than %d s", h.TimeoutSeconds))
 		defer cancel()
 	}
+	select {
+	case s.hooking <- struct{}{}:
+		defer func() { <-s.hooking }()
+	case <-ctx.Done():
+		return HookOutput{}, context.Cause(ctx)
+	}
 	if h.Reviewer != "" {
 		return s.reviewHook(ctx, c, standing, h, in)
 	}

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +36,9 @@ const (
 	// maxAcceptances bounds what a session accepts beforehand. Past it, a person is
 	// asked each time.
 	maxAcceptances = 1024
+	// hooksAtOnce bounds the hooks that run at one time: an agent can make many
+	// calls. Waiting for a place counts as time of the hook.
+	hooksAtOnce = 16
 	// closing is how long what has to be told to the gate may take when nobody
 	// waits any more.
 	closing = 5 * time.Second
@@ -90,6 +95,8 @@ type Sessions struct {
 	stats      stats
 
 	running sync.WaitGroup
+	// hooking has a place for each hook that runs.
+	hooking chan struct{}
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -100,7 +107,7 @@ type Sessions struct {
 func New(p Parts) *Sessions {
 	s := &Sessions{
 		gate: p.Gate, workspaces: p.Workspaces, reviewers: p.Reviewers, log: p.Log, now: p.Now,
-		sessions: map[string]*session{},
+		sessions: map[string]*session{}, hooking: make(chan struct{}, hooksAtOnce),
 	}
 	if s.reviewers == nil {
 		s.reviewers = p.Gate.Reviewers()
@@ -125,7 +132,13 @@ func (s *Sessions) Close() {
 	}
 	s.mu.Unlock()
 	for _, one := range all {
+		one.mu.Lock()
+		calls := slices.Collect(maps.Values(one.calls))
+		one.mu.Unlock()
 		s.end(one, ErrStopped)
+		for _, c := range calls {
+			c.cancel(ErrStopped) // hooks that look at an answer hold up nobody
+		}
 	}
 	s.running.Wait()
 }
