@@ -86,7 +86,7 @@ func (h *host) run(ctx context.Context, model script) (err error) {
 
 	for i, turn := range model.Turns {
 		id := fmt.Sprintf("turn-%d", i+1)
-		h.say("\n%s: %s", id, turn.Says)
+		h.say("\n%s: %s", id, cut(turn.Says, 500))
 		if err := h.turn(ctx, id, turn.Calls); err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (h *host) call(ctx context.Context, turn, id string, offered []api.Tool, c 
 	}
 	result, err := a.run(ctx, may)
 	if err != nil {
-		result = strings.TrimPrefix(result+"\n"+err.Error(), "\n")
+		result = strings.TrimLeft(strings.TrimRight(result, "\n")+"\n"+err.Error(), "\n")
 	}
 	h.over(ctx, answer, "it was run")
 	return result, nil

@@ -197,7 +197,12 @@ func (b toolbox) exec(ctx context.Context, text string, may permission.Profile) 
 	cmd := b.confined(ctx, text, may)
 	var out head
 	cmd.Stdout, cmd.Stderr = &out, &out
+	over := grouped(cmd)
 	err := cmd.Run()
+	over()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = errors.New("what it had left running was ended")
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -213,14 +218,13 @@ func (b toolbox) exec(ctx context.Context, text string, may permission.Profile) 
 // command can do whatever the user can who runs this host. A sandbox would open
 // the scratch folder for writing, and what the profile grants; the rest of the
 // disk for reading as far as the host likes, without the home of Regent; and the
-// network to the hosts of the profile. It would also end everything that the
-// command has left running.
+// network to the hosts of the profile.
 func (b toolbox) confined(ctx context.Context, text string, _ permission.Profile) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", text)
 	cmd.Dir = b.scratch
 	// Nothing of the host's own environment: that is where secrets are.
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + b.scratch}
-	cmd.WaitDelay = time.Second // a process that it left behind may hold the output open
+	cmd.WaitDelay = time.Second // what it has started may hold the output open
 	return cmd
 }
 
