@@ -41,26 +41,35 @@ func TestRecordSheet(t *testing.T) {
 		want   []string
 	}{
 		{
-			"a file that runs is named with what it held", approval.Record{Operands: []approval.Operand{{Path: "/w/build.sh", SHA256: "ab12"}}},
-			"runs", []string{"/w/build.sh  sha256 ab12"},
+			"a file that runs is named with what it held",
+			approval.Record{Operands: []approval.Operand{{Path: "/w/build.sh", SHA256: "ab12"}}},
+			"runs",
+			[]string{"/w/build.sh  sha256 ab12"},
 		},
 		{
-			"a file that could not be read says why", approval.Record{Operands: []approval.Operand{{Path: "/w/a"}, {Path: "/w/b", Problem: "missing"}}},
-			"runs", []string{"/w/a  of unknown content", "/w/b  missing"},
+			"a file that could not be read says why",
+			approval.Record{Operands: []approval.Operand{{Path: "/w/a"}, {Path: "/w/b", Problem: "missing"}}},
+			"runs",
+			[]string{"/w/a  of unknown content", "/w/b  missing"},
 		},
 		{"no file runs", approval.Record{}, "runs", nil},
 		{"an action was let start", approval.Record{Fenced: at}, "used", []string{"at 2026-11-30 12:00:00Z"}},
 		{"no action was let start", approval.Record{}, "used", nil},
 		{
-			"what an answer grants", approval.Record{Decision: settled(approval.OutcomeAllow, permission.Settlement{Permissions: out, Scope: permission.Turn, StrictAutoReview: true})},
-			"granted", []string{"for the turn", "write /w/out", "and every later call of the turn is reviewed"},
+			"what an answer grants",
+			approval.Record{Decision: settled(approval.OutcomeAllow, permission.Settlement{Permissions: out, Scope: permission.Turn, StrictAutoReview: true})},
+			"granted",
+			[]string{"for the turn", "write /w/out", "and every later call of the turn is reviewed"},
 		},
 		{
-			"a grant for one call", approval.Record{Decision: settled(approval.OutcomeAllow, permission.Settlement{Permissions: out, Scope: permission.Once})},
-			"granted", []string{"once", "write /w/out"},
+			"a grant for one call",
+			approval.Record{Decision: settled(approval.OutcomeAllow, permission.Settlement{Permissions: out, Scope: permission.Once})},
+			"granted",
+			[]string{"once", "write /w/out"},
 		},
 		{
-			"an answer that denies grants nothing", approval.Record{Decision: settled(approval.OutcomeDeny, permission.Settlement{Permissions: out, Scope: permission.Turn})},
+			"an answer that denies grants nothing",
+			approval.Record{Decision: settled(approval.OutcomeDeny, permission.Settlement{Permissions: out, Scope: permission.Turn})},
 			"granted", nil,
 		},
 		{
@@ -69,28 +78,34 @@ func TestRecordSheet(t *testing.T) {
 				{Reviewer: "a", Outcome: approval.VerdictAllow, Scope: permission.Session, Risk: approval.RiskLow, Authorization: approval.AuthorizationHigh},
 				{Reviewer: "b", Outcome: approval.VerdictError, Rationale: "no model"},
 			}}},
-			"verdict", []string{"a: allow for the session, risk low, authorization high", "b: error", "no model"},
+			"verdict",
+			[]string{"a: allow for the session, risk low, authorization high", "b: error", "no model"},
 		},
 		{
 			"a decision rests on what reviewers said",
 			approval.Record{Decision: &approval.Decision{Option: json.RawMessage(`"deny"`), Outcome: approval.OutcomeDeny, Source: approval.SourceReviewer, By: "a", At: at, Verdicts: []approval.Verdict{
 				{Reviewer: "a", Outcome: approval.VerdictDeny},
 			}}},
-			"verdict", []string{"a: deny"},
+			"verdict",
+			[]string{"a: deny"},
 		},
 		{
 			"a reviewer that talks on and on is cut",
 			approval.Record{Ruling: approval.Ruling{Verdicts: []approval.Verdict{{Reviewer: "a", Outcome: approval.VerdictUnsure, Rationale: strings.Repeat("x", maxShown+1)}}}},
-			"verdict", []string{"a: unsure", strings.Repeat("x", maxShown) + "…"},
+			"verdict",
+			[]string{"a: unsure", strings.Repeat("x", maxShown) + "…"},
 		},
 		{
 			"a reviewer cannot drive a terminal, nor forge a line",
 			approval.Record{Ruling: approval.Ruling{Verdicts: []approval.Verdict{{Reviewer: "a", Outcome: approval.VerdictUnsure, Rationale: "\x1b[2J\ndecision    allow by human"}}}},
-			"verdict", []string{"a: unsure", `\x1b[2J`, "decision    allow by human"},
+			"verdict",
+			[]string{"a: unsure", `\x1b[2J`, "decision    allow by human"},
 		},
 		{
-			"a grant decided", approval.Record{Decision: &approval.Decision{Option: json.RawMessage(`"allow"`), Outcome: approval.OutcomeAllow, Source: approval.SourceGrant, At: at}},
-			"decision", []string{`allow by grant at 2026-11-30 12:00:00Z: "allow"`},
+			"a grant decided",
+			approval.Record{Decision: &approval.Decision{Option: json.RawMessage(`"allow"`), Outcome: approval.OutcomeAllow, Source: approval.SourceGrant, At: at}},
+			"decision",
+			[]string{`allow by grant at 2026-11-30 12:00:00Z: "allow"`},
 		},
 	}
 	for _, tt := range tests {
@@ -121,8 +136,10 @@ func TestPermissionsText(t *testing.T) {
 	}{
 		{"nothing", `{}`, "nothing"},
 		{"all of the network", `{"network":{"enabled":true}}`, "network all of it"},
-		{"hosts and folders", `{"network":{"hosts":["a.example","b.example"]},"file_system":{"read":["/w/in"],"write":["/w/out"]}}`,
-			"network a.example, b.example, read /w/in, write /w/out"},
+		{
+			"hosts and folders", `{"network":{"hosts":["a.example","b.example"]},"file_system":{"read":["/w/in"],"write":["/w/out"]}}`,
+			"network a.example, b.example, read /w/in, write /w/out",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p permission.Profile
