@@ -25,7 +25,7 @@ func TestNothingOfACommandGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pipe.Close()
+	defer func() { _ = pipe.Close() }()
 	// Without a writer there would be an end to read at once.
 	other, err := os.OpenFile(b.path("agent/work/pipe"), os.O_WRONLY, 0)
 	if err != nil {

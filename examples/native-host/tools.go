@@ -125,7 +125,7 @@ func (b toolbox) file(tool string, arguments any, at string, access permission.A
 			if err != nil {
 				return "", err
 			}
-			defer root.Close()
+			defer func() { _ = root.Close() }() // a handle, nothing is written by it
 			return do(root, name)
 		},
 	}, nil
@@ -164,7 +164,7 @@ func read(root *os.Root, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(f, maxOutput))
 	return string(text), err
 }
