@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/regent-policy/regent/gate/approval"
-	"github.com/regent-policy/regent/reviewer"
 )
 
 const (
@@ -51,7 +50,8 @@ type Parts struct {
 	// Now is the clock that requests are taken in by; time.Now if nil. The ledger
 	// judges by its own.
 	Now func() time.Time
-	// Reviewers opens those who review; reviewer.Open if nil.
+	// Reviewers opens those who review; those that need nothing but their
+	// configuration if nil.
 	Reviewers Reviewers
 }
 
@@ -133,7 +133,7 @@ func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err er
 		g.now = time.Now
 	}
 	if g.reviewers == nil {
-		g.reviewers = reviewer.Open
+		g.reviewers = openReviewer
 	}
 	g.reviews, g.stopReviews = context.WithCancel(context.Background())
 	if found, err = g.ledger.Recover(ctx); err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/regent-policy/regent/config"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/reviewer"
@@ -19,9 +18,14 @@ import (
 // place has its time to answer run meanwhile, and a person is asked in the end.
 const reviewsAtOnce = 16
 
-// Reviewers opens a reviewer of a configuration by its name. An error means that
-// there is none to ask, and why.
-type Reviewers func(c *config.Config, name string) (reviewer.Reviewer, error)
+// Reviewers opens a reviewer of an epoch by its name. An error means that there
+// is none to ask, and why.
+type Reviewers func(e *Epoch, name string) (reviewer.Reviewer, error)
+
+// openReviewer opens a reviewer that needs nothing but its configuration.
+func openReviewer(e *Epoch, name string) (reviewer.Reviewer, error) {
+	return reviewer.Open(e.Config, name)
+}
 
 // review is a review of one request under one ruling.
 type review struct {
@@ -102,12 +106,13 @@ func (g *Gate) opinion(ctx context.Context, s *Standing, name string, q reviewer
 	if s.Epoch == nil {
 		return broken(approval.VerdictError, "no configuration is loaded")
 	}
-	one, err := g.reviewers(s.Epoch.Config, name)
+	one, err := g.reviewers(s.Epoch, name)
 	if err != nil {
 		return broken(approval.VerdictError, err.Error())
 	}
+	began := time.Now()
 	v := Consult(ctx, one, q)
-	v.Reviewer = name
+	v.Reviewer, v.DurationMS = name, time.Since(began).Milliseconds()
 	return v
 }
 

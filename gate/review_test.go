@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/regent-policy/regent/config"
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/ledger"
@@ -20,7 +19,7 @@ import (
 // panel is the reviewers of a test, by name.
 type panel map[string]reviewer.Reviewer
 
-func (p panel) open(_ *config.Config, name string) (reviewer.Reviewer, error) {
+func (p panel) open(_ *gate.Epoch, name string) (reviewer.Reviewer, error) {
 	if one, ok := p[name]; ok {
 		return one, nil
 	}

@@ -64,6 +64,21 @@ type Verdict struct {
 	// Rationale says why, in the words of the reviewer or, for a timeout and an
 	// error, of Regent. It is not trusted.
 	Rationale string `json:"rationale,omitempty"`
+	// Usage is what the verdict took, where the reviewer tells.
+	Usage *Usage `json:"usage,omitempty"`
+	// DurationMS is how long the reviewer took, in milliseconds.
+	DurationMS int64 `json:"duration_ms,omitempty,omitzero"`
+}
+
+// Usage is what a model took for a verdict.
+type Usage struct {
+	// Model is the model that answered, as its provider names it.
+	Model        string `json:"model,omitempty"`
+	InputTokens  int64  `json:"input_tokens"`
+	OutputTokens int64  `json:"output_tokens"`
+	// CostUSD is an estimate by the prices of the configuration, in US dollars; 0
+	// where it names none.
+	CostUSD float64 `json:"cost_usd,omitempty,omitzero"`
 }
 
 // ParseReviewDecision reads a review decision of the Codex protocol (0.156.1 to

@@ -188,7 +188,7 @@ func (s *Sessions) reviewHook(ctx context.Context, c *call, standing *gate.Stand
 	if standing.Epoch == nil {
 		return HookOutput{}, errors.New("no configuration is loaded")
 	}
-	one, err := s.reviewers(standing.Epoch.Config, h.Reviewer)
+	one, err := s.reviewers(standing.Epoch, h.Reviewer)
 	if err != nil {
 		return HookOutput{}, err
 	}

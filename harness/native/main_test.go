@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/regent-policy/regent/config"
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/ledger"
@@ -51,7 +50,7 @@ type bench struct {
 // panel is the reviewers of a test, by name.
 type panel map[string]reviewer.Reviewer
 
-func (p panel) open(_ *config.Config, name string) (reviewer.Reviewer, error) {
+func (p panel) open(_ *gate.Epoch, name string) (reviewer.Reviewer, error) {
 	if one, ok := p[name]; ok {
 		return one, nil
 	}
