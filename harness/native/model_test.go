@@ -19,6 +19,7 @@ import (
 
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/ledger"
 	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/harness/native"
 	"github.com/regent-policy/regent/reviewer"
@@ -271,6 +272,104 @@ func TestSessionsOfOneNameHaveNothingInCommon(t *testing.T) {
 		if err := b.End("s1", host); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// byCwd is workspaces that are found by the folder of a call.
+type byCwd map[string]*gate.Workspace
+
+func (w byCwd) Of(_ context.Context, q gate.Question) *gate.Workspace {
+	return w[q.Request.Environment.Cwd]
+}
+func (w byCwd) Home() *gate.Workspace { return w["/one"] }
+
+const blocking = manual + "reviewers:\n  one/judge: {kind: rego, query: data.one.x}\nrequest_permissions: {before: [{reviewer: one/judge}]}\n"
+
+// What is asked for in a folder is asked under the rules and hooks of that folder,
+// wherever else the turn runs.
+func TestRequestGoesByTheRulesOfItsEnvironment(t *testing.T) {
+	one := gate.NewWorkspace("/one", gate.Standing{Epoch: epoch(t, manual, "")})
+	two := gate.NewWorkspace("/two", gate.Standing{})
+	b := open(t, one.Standing().Epoch, nil)
+	b.stop()
+	b.dir = "/one"
+	var err error
+	if b.db, err = ledger.Open(t.Context(), b.path, ledger.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	places := byCwd{"/one": one, "/two": two}
+	reviewers := panel{"one/judge": judge(func(reviewer.Question) approval.Verdict {
+		return approval.Verdict{Outcome: approval.VerdictDeny, Rationale: "not in here"}
+	})}
+	if b.gate, _, err = gate.New(t.Context(), gate.Parts{Ledger: b.db, Workspaces: places, Reviewers: reviewers.open}); err != nil {
+		t.Fatal(err)
+	}
+	b.Sessions = native.New(native.Parts{Gate: b.gate, Workspaces: places})
+	b.session()
+	b.turn("both",
+		native.Environment{Environment: approval.Environment{ID: "one", Cwd: "/one"}},
+		native.Environment{Environment: approval.Environment{ID: "two", Cwd: "/two"}})
+	for i, test := range []struct {
+		name, settings string
+		fault          native.Fault
+	}{
+		{"a hook blocks", blocking, native.FaultBlocked},
+		{"the tool is off", manual + "request_permissions: {enabled: false}\n", native.FaultUnavailable},
+		{"nobody is ever asked", manual + "approval_policy: never\n", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			two.Install(gate.Standing{Epoch: epoch(t, test.settings, "")})
+			for _, name := range []string{"environment_id", "environmentId"} {
+				final := b.call("both", request(fmt.Sprintf("c%d%s", i, name), `{"`+name+`":"two","permissions":{"network":{"enabled":true}}}`))
+				if final.Fault != test.fault || final.Response != nil && !final.Response.Permissions.IsEmpty() {
+					t.Errorf("%+v", final)
+				}
+			}
+			if !b.waitsFor("both", request(fmt.Sprintf("d%d", i), network)) {
+				t.Error("the other folder goes by them too")
+			}
+		})
+	}
+}
+
+// What an edit adds that waits for its confirmation is heard already.
+func TestHooksOfAnEditThatWaits(t *testing.T) {
+	first := epoch(t, manual, "")
+	b := open(t, first, nil)
+	b.session()
+	b.workspace.Install(gate.Standing{Epoch: first, Held: epoch(t, blocking, "")})
+	b.begin("t1", request("c1", network))
+	if r := b.waits("c1"); !r.Request.HumanOnly {
+		t.Error("a hook that cannot be asked yet is passed by")
+	}
+	b.workspace.Install(gate.Standing{Epoch: first, Held: epoch(t, manual+"request_permissions: {enabled: false}\n", "")})
+	if final := b.call("t1", request("c2", network)); final.Fault != native.FaultUnavailable {
+		t.Errorf("%+v", final)
+	}
+}
+
+// A turn that cannot be put under review as a person wants does not go on without.
+func TestTurnThatCannotBeStrictIsInterrupted(t *testing.T) {
+	b := open(t, epoch(t, manual, ""), nil)
+	b.session()
+	var hosts []string
+	for i := range permission.MaxEntries {
+		hosts = append(hosts, fmt.Sprintf("h%d.example.com", i))
+	}
+	full := permission.Response{Permissions: permission.Profile{Network: permission.Network{Hosts: hosts}}, Scope: permission.Session}
+	b.give("t1", "g1", "local", full)
+	b.give("t1", "g2", "local", full)
+	b.begin("t1", request("c1", `{"permissions":{"file_system":{"write":["out"]}}}`))
+	r := b.waits("c1")
+	b.grant("c1", permission.Response{Permissions: b.may(permission.Write, b.out()), StrictAutoReview: true})
+	if final := b.final("c1"); final.Outcome != approval.OutcomeCancel || !strings.Contains(final.Message, "strict review") {
+		t.Errorf("%+v", final)
+	}
+	if err := b.Start(t.Context(), "s1", host, "t1", reads("c2", "x")); !errors.Is(err, native.ErrOver) {
+		t.Errorf("the turn goes on: %v", err)
+	}
+	if now, _ := b.db.Read(t.Context(), r.ID); now.State != approval.Resolved || len(b.held()) != 2 {
+		t.Errorf("%s; %d grants", now.State, len(b.held()))
 	}
 }
 
@@ -569,16 +668,29 @@ func (w *world) EndSession(t *rapid.T) {
 	id := w.session()
 	w.must(w.b.End(id, w.host))
 	w.gone(id)
+	w.again(id)
+}
+
+// again opens a session of an earlier one's name, with a turn.
+func (w *world) again(id string) {
+	_, err := w.b.Open(w.outer.Context(), native.SessionSpec{ID: id, Instance: w.host})
+	w.must(err)
+	w.sessions[id] = nil
+	w.openTurn(id)
+}
+
+func (w *world) openTurn(session string) {
+	one := &wantTurn{session: session, id: w.name("t"), open: true}
+	_, err := w.b.OpenTurn(w.outer.Context(), session, w.host, native.TurnSpec{
+		ID: one.id, Environments: []native.Environment{w.b.environment("local"), w.b.environment("other")},
+	})
+	w.must(err)
+	w.sessions[session] = append(w.sessions[session], one)
 }
 
 func (w *world) OpenTurn(t *rapid.T) {
 	w.T = t
-	one := &wantTurn{session: w.session(), id: w.name("t"), open: true}
-	_, err := w.b.OpenTurn(w.outer.Context(), one.session, w.host, native.TurnSpec{
-		ID: one.id, Environments: []native.Environment{w.b.environment("local"), w.b.environment("other")},
-	})
-	w.must(err)
-	w.sessions[one.session] = append(w.sessions[one.session], one)
+	w.openTurn(w.session())
 }
 
 func (w *world) EndTurn(t *rapid.T) {
@@ -783,6 +895,7 @@ func (w *world) HostGone(t *rapid.T) {
 		w.gone(id)
 	}
 	w.host = w.name("host")
+	w.again("A")
 }
 
 // Crash goes on with the files as they are at this moment, as after a loss of
@@ -808,6 +921,7 @@ func (w *world) Crash(t *rapid.T) {
 	}
 	w.sessions, w.calls, w.grants = map[string][]*wantTurn{}, nil, nil
 	w.host = w.name("host")
+	w.again("A")
 }
 
 // Check is what holds at any time.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -48,7 +51,7 @@ func (s *Sessions) Tools(ctx context.Context, id, instance, turn string) ([]Tool
 }
 
 func (s *Sessions) tools(ctx context.Context, t *turn) []Tool {
-	if len(t.spec.Environments) == 0 || !settingsOf(s.standing(ctx, t)).Enabled {
+	if len(t.spec.Environments) == 0 || !settingsOf(s.standing(ctx, t, t.environment(nil))).Enabled {
 		return nil
 	}
 	parameters, err := json.Marshal(map[string]any{
@@ -93,10 +96,11 @@ func (t *turn) environments() []string {
 	return ids
 }
 
-// standing is what calls of a turn are ruled by now.
-func (s *Sessions) standing(ctx context.Context, t *turn) *gate.Standing {
+// standing is what calls of a turn are ruled by now in an environment; nil is
+// none.
+func (s *Sessions) standing(ctx context.Context, t *turn, e *Environment) *gate.Standing {
 	r := t.session.request(t.spec.ID, "")
-	if e := t.environment(nil); e != nil {
+	if e != nil {
 		place := e.Environment
 		r.Environment = &place
 	}
@@ -104,12 +108,30 @@ func (s *Sessions) standing(ctx context.Context, t *turn) *gate.Standing {
 	return s.workspaces.Of(ctx, gate.Question{Request: r, Workspace: spec.Workspace, Folder: spec.Folder}).Standing()
 }
 
-// settingsOf are what a standing says of request_permissions.
+// settingsOf are what a standing says of request_permissions. What rules say that
+// wait for a confirmation counts as far as it is stricter than those in force.
 func settingsOf(standing *gate.Standing) config.RequestPermissions {
 	if standing.Epoch == nil {
 		return config.Default("").RequestPermissions
 	}
-	return standing.Epoch.Config.RequestPermissions
+	out := standing.Epoch.Config.RequestPermissions
+	if standing.Held != nil {
+		held := standing.Held.Config.RequestPermissions
+		out.Enabled = out.Enabled && held.Enabled
+		out.Before, out.After = all(out.Before, held.Before), all(out.After, held.After)
+	}
+	return out
+}
+
+// all are the hooks of both lists, each once.
+func all(hooks, more []config.Hook) []config.Hook {
+	hooks = slices.Clone(hooks)
+	for _, h := range more {
+		if !slices.ContainsFunc(hooks, func(o config.Hook) bool { return reflect.DeepEqual(o, h) }) {
+			hooks = append(hooks, h)
+		}
+	}
+	return hooks
 }
 
 // refusedByPolicy tells whether requests for permissions are refused without
@@ -293,12 +315,21 @@ func (t *turn) asks(text json.RawMessage) (requested, *Final) {
 // requestPermissions is the life of a call of request_permissions.
 func (s *Sessions) requestPermissions(c *call) Final {
 	t := c.turn
-	standing := s.standing(c.ctx, t)
+	text := c.spec.Tool.Arguments
+	// The rules and hooks are those of the folder that is asked about, which can be
+	// of another workspace than the primary one. What is wrong with the arguments is
+	// said later.
+	e := t.environment(nil)
+	if id, _ := environmentOf(text); id != nil {
+		if named := t.environment(id); named != nil {
+			e = named
+		}
+	}
+	standing := s.standing(c.ctx, t, e)
 	settings := settingsOf(standing)
 	if !settings.Enabled {
 		return wrong(FaultUnavailable, "there is no tool %s here", ToolName)
 	}
-	text := c.spec.Tool.Arguments
 	passed := s.before(c, standing, settings.Before, text)
 	switch {
 	case passed.cancelled != nil:
@@ -346,6 +377,13 @@ func (s *Sessions) requestPermissions(c *call) Final {
 	if cause := c.settle(func() { unrecorded = s.record(c, environment.ID, answer) }); cause != nil {
 		s.void(answer, cause)
 		return c.gone(cause)
+	}
+	if g := answer.Settlement; unrecorded != nil && g != nil && g.StrictAutoReview {
+		// Whoever wanted every call reviewed must not have them run as before.
+		s.void(answer, unrecorded)
+		f := c.gone(fmt.Errorf("the turn cannot be put under strict review: %w", unrecorded))
+		f.Fault = FaultRefused
+		return f
 	}
 	final := answered(responseOf(answer), answer)
 	if unrecorded != nil {
