@@ -166,9 +166,7 @@ func (g *Gate) Close() error {
 
 	// What is being written behind a caller's back gets done first: with its
 	// lease gone it would end as unknown, and someone would have to look at it.
-	done := make(chan struct{})
-	g.settled <- done
-	<-done
+	g.flush()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closing, errors.New("the gate closes"))
 	defer cancel()
 	var errs []error
@@ -399,6 +397,9 @@ func (g *Gate) End(ctx context.Context, instance string) error {
 	if err := g.named(instance); err != nil {
 		return err
 	}
+	// That its last answer was sent may not be written yet. Without its lease the
+	// record would end as unknown, and someone would have to look at it.
+	g.flush()
 	if err := g.ledger.Release(ctx, instance); err != nil {
 		return err
 	}
@@ -491,6 +492,17 @@ func (g *Gate) async(what string, write func(ctx context.Context) error) {
 	case g.behind <- errand{what, write}:
 	case <-g.stopped:
 		g.log.Error(what, "error", ErrStopped)
+	}
+}
+
+// flush returns when all that was to be written behind callers' backs is written,
+// or nothing is any more.
+func (g *Gate) flush() {
+	done := make(chan struct{})
+	select {
+	case g.settled <- done:
+		<-done
+	case <-g.stopped:
 	}
 }
 

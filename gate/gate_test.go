@@ -932,3 +932,21 @@ func TestHostThatWaitsIsAlive(t *testing.T) {
 		}
 	})
 }
+
+// A host that has its answer and leaves has left nothing open.
+func TestHostThatLeavesWithItsAnswer(t *testing.T) {
+	b := open(t, epoch(t, manual, noRm))
+	request := command("rm x")
+	request.Run = &approval.Run{ID: "run", Instance: "host-1"}
+	a, err := b.Ask(t.Context(), gate.Question{Request: request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Sent(a)
+	if err := b.End(t.Context(), "host-1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.state(a.Record.ID); got != approval.Resolved {
+		t.Errorf("state %s", got)
+	}
+}
