@@ -132,7 +132,6 @@ type call struct {
 	settled   bool
 	cancelled error
 	final     Final
-	told      bool
 }
 
 // Event is a request for permissions that waits, as a client shows it: what is
@@ -717,7 +716,9 @@ func said(a *gate.Answer) string {
 	if a.Reason != "" {
 		return a.Reason
 	}
-	if len(a.Ruling.Reasons) > 0 {
+	// Why somebody had to be asked is not why they answered as they did.
+	decided := a.Record != nil && a.Record.Decision != nil && a.Record.Decision.Source == approval.SourceHuman
+	if len(a.Ruling.Reasons) > 0 && !decided {
 		return a.Ruling.Reasons[0]
 	}
 	return ""
