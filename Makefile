@@ -49,9 +49,10 @@ $(BIN)/opa-%:
 	GOBIN="$(CURDIR)/$(BIN)" $(GO) install github.com/open-policy-agent/opa@$*
 	mv $(BIN)/opa $@
 
-soak: ## long fuzzing, SOAK for each target, and hundreds of kills
+soak: ## long fuzzing, SOAK for each target, hundreds of kills, and thousands of random lives
 	REGENT_TEST_LEDGER_KILLS=300 $(GO) test -race -count=1 -timeout 60m -run Killed ./gate/ledger
 	REGENT_TEST_DAEMON_KILLS=300 $(GO) test -race -count=1 -timeout 60m -run Killed ./cmd/regent
+	$(GO) test -race -count=1 -timeout 60m -run '^TestLifecycle' ./harness/native -rapid.checks=2000
 	@for target in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$target/*_test.go | sed 's/func //'); do \
 	    echo "$$target $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(SOAK),60s) $$target || exit 1; \
