@@ -275,6 +275,78 @@ func TestSessionsOfOneNameHaveNothingInCommon(t *testing.T) {
 	}
 }
 
+// between is a ledger that does something between the moment when an answer is
+// on disk and that when anybody knows of it.
+type between struct {
+	*ledger.DB
+	do func()
+}
+
+func (l *between) InsertDecided(ctx context.Context, r approval.Record, d approval.Decision, writing bool) (approval.Record, error) {
+	defer l.do()
+	return l.DB.InsertDecided(ctx, r, d, writing)
+}
+
+func (l *between) BeginSend(ctx context.Context, from approval.From) (approval.Record, error) {
+	defer l.do()
+	return l.DB.BeginSend(ctx, from)
+}
+
+// An answer that is on its way when the turn ends grants nothing and lets nothing
+// run, and its record says so.
+func TestTurnThatEndsBeforeItsAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		settings string
+		spec     native.CallSpec
+		human    bool
+	}{
+		"a request that policy grants":   {"permissions: {mode: auto_allow}\n", request("c1", network), false},
+		"a call that policy allows":      {"permissions: {mode: auto_allow}\n", command("c1", "make"), false},
+		"a request that a person grants": {manual, request("c1", network), true},
+		"a call that a person allows":    {manual, command("c1", "npm test"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, epoch(t, test.settings, ""), nil)
+			b.stop()
+			var err error
+			if b.db, err = ledger.Open(t.Context(), b.path, ledger.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			places, store := always{b.workspace}, &between{DB: b.db}
+			if b.gate, _, err = gate.New(t.Context(), gate.Parts{Ledger: store, Workspaces: places, Reviewers: b.panel.open}); err != nil {
+				t.Fatal(err)
+			}
+			b.Sessions = native.New(native.Parts{Gate: b.gate, Workspaces: places})
+			b.session()
+			store.do = func() {
+				if _, err := b.EndTurn(t.Context(), "s1", host, "t1"); err != nil {
+					t.Error(err)
+				}
+			}
+			b.begin("t1", test.spec)
+			switch {
+			case test.human && test.spec.Command != nil:
+				b.answer("c1", `"allow_for_session"`)
+			case test.human:
+				b.grant("c1", permission.Response{Permissions: permission.Everything(), Scope: permission.Session})
+			}
+			if final := b.final("c1"); final.Fault != native.FaultCancelled || final.Response != nil || final.Effective != nil {
+				t.Errorf("%+v", final)
+			}
+			if held := b.Grants(local, "s1"); len(held.Grants)+len(held.Accepted) > 0 {
+				t.Errorf("held %+v", held)
+			}
+			r := b.records()[0]
+			if r.State != approval.Resolved || !strings.Contains(r.Closing.Reason, "nothing was granted") {
+				t.Errorf("%s: %+v", r.State, r.Closing)
+			}
+			if _, err := b.gate.Fence(t.Context(), r.ID, "s1", host, r.Digest); err == nil {
+				t.Error("it may start")
+			}
+		})
+	}
+}
+
 // byCwd is workspaces that are found by the folder of a call.
 type byCwd map[string]*gate.Workspace
 
@@ -1062,7 +1134,7 @@ func (w *world) checkRecords() {
 // that are short; -rapid.checks and -rapid.steps make more of them.
 func TestLifecycle(t *testing.T) {
 	rules := rulebook(t)
-	few(t, "rapid.checks", "20")
+	few(t, "rapid.checks", "15")
 	few(t, "rapid.steps", "30")
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(r *rapid.T) {
