@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // checker looks for what the types cannot say. It gathers all faults so that
@@ -177,15 +179,20 @@ func (k *checker) path(key, path string) {
 // reviewerKeys are the keys that a kind of reviewer takes besides kind and
 // timeout_seconds.
 var reviewerKeys = map[ReviewerKind]struct{ required, optional []string }{
-	ReviewerModel:   {required: []string{"provider", "model"}, optional: []string{"base_url", "api_key_env", "api_key_file"}},
+	ReviewerModel: {required: []string{"provider", "model"}, optional: []string{
+		"api", "base_url", "api_key_env", "api_key_file", "ca_file", "stream", "guidance", "guidance_file",
+		"max_evidence_bytes", "max_output_tokens", "price",
+	}},
 	ReviewerPlugin:  {required: []string{"plugin"}, optional: []string{"args"}},
 	ReviewerCommand: {required: []string{"command"}},
 	ReviewerRego:    {required: []string{"query"}},
-	ReviewerChain:   {required: []string{"members"}},
+	ReviewerChain:   {required: []string{"members"}, optional: []string{"decide", "quorum"}},
 }
 
+// maxMembers is how many members one chain may have.
+const maxMembers = 16
+
 var (
-	providerName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	regoPath     = regexp.MustCompile(`^data(\.[A-Za-z_][A-Za-z0-9_]*)+$`)
 )
@@ -205,15 +212,16 @@ func (k *checker) reviewer(path string, r Reviewer) {
 		}
 	}
 	for _, key := range []string{
-		"provider", "model", "base_url", "api_key_env", "api_key_file", "plugin", "args", "command", "query", "members",
+		"provider", "api", "model", "base_url", "api_key_env", "api_key_file", "ca_file", "stream", "guidance", "guidance_file",
+		"max_evidence_bytes", "max_output_tokens", "price", "plugin", "args", "command", "query", "members", "decide", "quorum",
 	} {
 		if k.written(path+"."+key) && !slices.Contains(takes.required, key) && !slices.Contains(takes.optional, key) {
 			k.fault(path+"."+key, "means nothing to a reviewer of kind "+string(r.Kind),
 				"such a reviewer takes "+list(slices.Concat(takes.required, takes.optional, []string{"timeout_seconds"})), nil)
 		}
 	}
-	if r.Provider != "" && !providerName.MatchString(r.Provider) {
-		k.fault(path+".provider", quoted(r.Provider)+" is no name of a provider", "write it in lower case, as in openai", nil)
+	if r.API != "" && r.Provider != "" && r.Provider != ProviderOpenAI {
+		k.fault(path+".api", "means nothing to provider "+string(r.Provider), "it is for provider "+string(ProviderOpenAI), nil)
 	}
 	if r.BaseURL != "" {
 		k.baseURL(path+".base_url", r.BaseURL)
@@ -224,9 +232,12 @@ func (k *checker) reviewer(path string, r Reviewer) {
 	if r.APIKeyEnv != "" && r.APIKeyFile != "" {
 		k.fault(path+".api_key_file", "stands beside api_key_env", "keep one of the two", nil)
 	}
-	if r.APIKeyFile != "" {
-		k.path(path+".api_key_file", r.APIKeyFile)
+	if r.Guidance != "" && r.GuidanceFile != "" {
+		k.fault(path+".guidance_file", "stands beside guidance", "keep one of the two", nil)
 	}
+	k.path(path+".api_key_file", r.APIKeyFile)
+	k.path(path+".ca_file", r.CAFile)
+	k.path(path+".guidance_file", r.GuidanceFile)
 	if r.Plugin != "" {
 		if _, ok := k.c.Plugins[r.Plugin]; !ok {
 			k.fault(path+".plugin", "no plugin is named "+readable(r.Plugin), k.declared("plugins", inOrder(k, "plugins", k.c.Plugins), r.Plugin), nil)
@@ -240,6 +251,17 @@ func (k *checker) reviewer(path string, r Reviewer) {
 	}
 	if k.written(path+".members") && len(r.Members) == 0 {
 		k.fault(path+".members", "is empty", "name at least one reviewer", nil)
+	}
+	if len(r.Members) > maxMembers {
+		k.fault(path+".members", fmt.Sprintf("are more than %d", maxMembers), "make a chain of some of them", nil)
+	}
+	switch {
+	case r.Decide == ChainQuorum && r.Quorum == 0:
+		k.fault(path+".quorum", "is missing", "decide: quorum needs it", nil)
+	case r.Decide != ChainQuorum && r.Quorum != 0 && r.Kind == ReviewerChain:
+		k.fault(path+".quorum", "means nothing without decide: quorum", "write that, or remove this", nil)
+	case r.Quorum > len(r.Members) && r.Kind == ReviewerChain:
+		k.fault(path+".quorum", "is more than there are members", "so many can never allow", nil)
 	}
 	for i, member := range r.Members {
 		if _, ok := k.c.Reviewers[member]; !ok {
@@ -268,7 +290,7 @@ func (k *checker) baseURL(path, text string) {
 		// Each is a place where people put a key.
 		k.fault(path, "carries a user, a query or a fragment", "write the address alone; use api_key_env or api_key_file for the key", nil)
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		k.warn(path, "sends the key and the requests over the network unencrypted", "use https")
+		k.fault(path, "would send the key and the requests over the network unencrypted", "use https", nil)
 	}
 }
 
@@ -419,6 +441,8 @@ func (k *checker) resolve() {
 	abs(&c.Ledger.Path)
 	for name, r := range c.Reviewers {
 		abs(&r.APIKeyFile)
+		abs(&r.CAFile)
+		abs(&r.GuidanceFile)
 		if len(r.Command) > 0 {
 			abs(&r.Command[0])
 		}
@@ -462,6 +486,16 @@ func (k *checker) files() {
 				k.warn(path, "others can read "+r.APIKeyFile, "run chmod 600 on it")
 			}
 		}
+		if r.CAFile != "" {
+			path := "reviewers." + name + ".ca_file"
+			if info, ok := k.stat(path, r.CAFile, ""); ok && !info.Mode().IsRegular() {
+				k.fault(path, r.CAFile+" is not a file", "", nil)
+			}
+		}
+		if r.GuidanceFile != "" {
+			r.Guidance = k.guidance("reviewers."+name+".guidance_file", r.GuidanceFile)
+			c.Reviewers[name] = r
+		}
 	}
 	for _, name := range inOrder(k, "plugins", c.Plugins) {
 		k.program("plugins."+name+".command[0]", c.Plugins[name].Command[0])
@@ -471,6 +505,33 @@ func (k *checker) files() {
 			k.program(path+".command[0]", h.Command[0])
 		}
 	})
+}
+
+// guidance reads the text for a reviewer. It holds to what the text in a
+// configuration does.
+func (k *checker) guidance(key, path string) string {
+	data, fault := read(path)
+	if fault != nil {
+		k.fault(key, path+" "+fault.Message, "", fault.Err)
+		return ""
+	}
+	text := strings.ReplaceAll(string(data), "\r\n", "\n")
+	switch {
+	case len(text) > MaxGuidance:
+		k.fault(key, fmt.Sprintf("%s is longer than %d bytes", path, MaxGuidance), "", nil)
+	case strings.TrimSpace(text) == "":
+		k.fault(key, path+" is empty", "", nil)
+	case !utf8.ValidString(text):
+		k.fault(key, path+" is not UTF-8", "", nil)
+	default:
+		for _, r := range text {
+			if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+				k.fault(key, fmt.Sprintf("%s holds the character %U", path, r), "leave out what cannot be seen", nil)
+				break
+			}
+		}
+	}
+	return text
 }
 
 func (k *checker) stat(key, path, hint string) (fs.FileInfo, bool) {

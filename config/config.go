@@ -329,7 +329,13 @@ type Reviewer struct {
 	//
 	//	reviewers:
 	//	  default/reviewer: {kind: model, provider: anthropic, model: small-model}
-	Provider string `json:"provider,omitempty"`
+	Provider Provider `json:"provider,omitempty"`
+
+	// API is the interface of provider openai. Kind model may have it.
+	//
+	//	reviewers:
+	//	  local/model: {kind: model, provider: openai, api: chat_completions, model: small-model}
+	API ModelAPI `json:"api,omitempty" default:"responses"`
 
 	// Model is the provider's name of the model. Kind model needs it.
 	//
@@ -338,26 +344,84 @@ type Reviewer struct {
 	Model string `json:"model,omitempty"`
 
 	// BaseURL is where the provider's interface is reached when it is not at its
-	// usual place. Kind model may have it. It carries no user name and no
-	// password.
+	// usual place, as the provider's own libraries take it: with /v1 at its end
+	// for openai, without for anthropic. Kind model may have it. It is https, or
+	// http to this machine by its address or as localhost, and carries no user
+	// name and no password.
 	//
 	//	reviewers:
 	//	  local/model: {kind: model, provider: openai, model: small-model, base_url: "http://127.0.0.1:8080/v1"}
 	BaseURL string `json:"base_url,omitempty" secret:"true"`
 
 	// APIKeyEnv is the name of the environment variable that holds the key. Kind
-	// model may have it. The key itself never stands in this file.
+	// model may have it. The key itself never stands in this file. It is looked up
+	// for each verdict.
 	//
 	//	reviewers:
 	//	  default/reviewer: {kind: model, provider: openai, model: small-model, api_key_env: OPENAI_API_KEY}
 	APIKeyEnv string `json:"api_key_env,omitempty" secret:"true"`
 
 	// APIKeyFile is the file that holds the key, in place of api_key_env. It has
-	// to exist and should be readable by its owner alone.
+	// to exist and should be readable by its owner alone. It is read for each
+	// verdict, so that a key can be replaced at any time.
 	//
 	//	reviewers:
 	//	  default/reviewer: {kind: model, provider: openai, model: small-model, api_key_file: secrets/key}
 	APIKeyFile string `json:"api_key_file,omitempty" secret:"true"`
+
+	// CAFile is a file of certificates in PEM that are trusted to sign the one of
+	// base_url, in place of those of the system. Kind model may have it.
+	//
+	//	reviewers:
+	//	  acme/model: {kind: model, provider: openai, model: small-model, base_url: "https://models.example.com/v1", ca_file: ca.pem}
+	CAFile string `json:"ca_file,omitempty"`
+
+	// Stream has the reply come in pieces, for servers that give no other. It is
+	// judged as a whole all the same. Kind model may have it.
+	//
+	//	reviewers:
+	//	  local/model: {kind: model, provider: openai, model: small-model, stream: true}
+	Stream bool `json:"stream,omitempty"`
+
+	// Guidance is what the model is told besides the fixed instructions: what is
+	// usual here and what is not. It has at most 16384 bytes. Kind model may have
+	// it. A reviewer with a guidance_file has the text of the file here once the
+	// files of the configuration have been read.
+	//
+	//	reviewers:
+	//	  default/reviewer:
+	//	    kind: model
+	//	    provider: openai
+	//	    model: small-model
+	//	    guidance: |
+	//	      The hosts below staging.example.com are for trying things out.
+	//	      Nothing is published on a Friday.
+	Guidance string `json:"guidance,omitempty" lines:"true"`
+
+	// GuidanceFile is the file that holds the guidance, in its place.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: openai, model: small-model, guidance_file: guidance.md}
+	GuidanceFile string `json:"guidance_file,omitempty"`
+
+	// MaxEvidenceBytes is how much the model is shown of a request and of what
+	// rules say about it. Of more than that parts are left out, and then it
+	// cannot allow. Kind model may have it.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: openai, model: small-model, max_evidence_bytes: 65536}
+	MaxEvidenceBytes int `json:"max_evidence_bytes,omitempty" range:"1024..1048576" default:"32768"`
+
+	// MaxOutputTokens is how much the model may say, what it thinks to itself
+	// included. A reply that is cut off is no verdict. Kind model may have it.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: openai, model: small-model, max_output_tokens: 8192}
+	MaxOutputTokens int `json:"max_output_tokens,omitempty" range:"256..65536" default:"4096"`
+
+	// Price is what the provider takes, for an estimate of what each verdict cost.
+	// Kind model may have it.
+	Price Price `json:"price,omitzero"`
 
 	// Plugin is the plugin, by its name below plugins, that gives the verdict.
 	// Kind plugin needs it.
@@ -388,14 +452,33 @@ type Reviewer struct {
 	//	  home/rules: {kind: rego, query: data.home.review.verdict}
 	Query string `json:"query,omitempty"`
 
-	// Members are the reviewers of this file that are asked one after the other.
-	// Kind chain needs them. A chain may name another chain, but not itself.
+	// Members are the reviewers of this file that are asked one after the other,
+	// at most 16. Kind chain needs them. A chain may name another chain, but not
+	// itself.
 	//
 	//	reviewers:
 	//	  home/rules: {kind: rego, query: data.home.review.verdict}
 	//	  acme/checks: {kind: command, command: [bin/checks]}
 	//	  acme/both: {kind: chain, members: [home/rules, acme/checks]}
 	Members []string `json:"members,omitempty" unique:"true"`
+
+	// Decide is what the verdicts of the members come to. Kind chain may have it.
+	// A member that is unsure, late or broken has never allowed.
+	//
+	//	reviewers:
+	//	  home/rules: {kind: rego, query: data.home.review.verdict}
+	//	  acme/checks: {kind: command, command: [bin/checks]}
+	//	  acme/either: {kind: chain, members: [home/rules, acme/checks], decide: first}
+	Decide ChainRule `json:"decide,omitempty" default:"all"`
+
+	// Quorum is how many members have to allow where decide is quorum.
+	//
+	//	reviewers:
+	//	  home/rules: {kind: rego, query: data.home.review.verdict}
+	//	  acme/checks: {kind: command, command: [bin/checks]}
+	//	  acme/more: {kind: command, command: [bin/more]}
+	//	  acme/most: {kind: chain, members: [home/rules, acme/checks, acme/more], decide: quorum, quorum: 2}
+	Quorum int `json:"quorum,omitempty" range:"1..16"`
 
 	// TimeoutSeconds is how long this reviewer may take. Any kind may have it. It
 	// is 0 where it is not written.
@@ -427,6 +510,71 @@ func (ReviewerKind) values() []string {
 		string(ReviewerModel), string(ReviewerPlugin), string(ReviewerCommand),
 		string(ReviewerRego), string(ReviewerChain),
 	}
+}
+
+// Provider is whose interface a model is reached by.
+type Provider string
+
+// The providers.
+const (
+	// ProviderOpenAI is OpenAI, and whoever offers the same interface.
+	ProviderOpenAI Provider = "openai"
+	// ProviderAnthropic is Anthropic, and whoever offers the same interface.
+	ProviderAnthropic Provider = "anthropic"
+)
+
+func (Provider) values() []string {
+	return []string{string(ProviderOpenAI), string(ProviderAnthropic)}
+}
+
+// ModelAPI is one of the interfaces that a provider offers.
+type ModelAPI string
+
+// The interfaces of provider openai.
+const (
+	// APIResponses is POST /responses.
+	APIResponses ModelAPI = "responses"
+	// APIChatCompletions is POST /chat/completions, which more servers offer.
+	APIChatCompletions ModelAPI = "chat_completions"
+)
+
+func (ModelAPI) values() []string {
+	return []string{string(APIResponses), string(APIChatCompletions)}
+}
+
+// ChainRule is what the verdicts of the members of a chain come to. A member that
+// denies ends the chain, and the chain denies.
+type ChainRule string
+
+// The rules of chains.
+const (
+	// ChainAll allows where every member does.
+	ChainAll ChainRule = "all"
+	// ChainAny allows where one member does and none denies, for which all are asked.
+	ChainAny ChainRule = "any"
+	// ChainFirst goes by the first member that allows or denies. Those after it are not asked.
+	ChainFirst ChainRule = "first"
+	// ChainQuorum allows where as many members do as quorum says and none denies, for which all are asked.
+	ChainQuorum ChainRule = "quorum"
+)
+
+func (ChainRule) values() []string {
+	return []string{string(ChainAll), string(ChainAny), string(ChainFirst), string(ChainQuorum)}
+}
+
+// Price is the price section of a reviewer of kind model.
+type Price struct {
+	// InputPerMillionUSD is what a million tokens of input cost, in US dollars.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: openai, model: small-model, price: {input_per_million_usd: 0.25, output_per_million_usd: 2}}
+	InputPerMillionUSD float64 `json:"input_per_million_usd" range:"0..100000" required:"true"`
+
+	// OutputPerMillionUSD is what a million tokens of output cost, in US dollars.
+	//
+	//	reviewers:
+	//	  default/reviewer: {kind: model, provider: openai, model: small-model, price: {input_per_million_usd: 0.25, output_per_million_usd: 2}}
+	OutputPerMillionUSD float64 `json:"output_per_million_usd" range:"0..100000" required:"true"`
 }
 
 // Plugin is one entry of the plugins section.

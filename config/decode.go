@@ -16,6 +16,9 @@ import (
 // maxText is the longest text, in bytes, that one value or key may hold.
 const maxText = 4096
 
+// MaxGuidance is the longest guidance that a reviewer may have, in bytes.
+const MaxGuidance = 16 << 10
+
 // enum is a closed set of words.
 type enum interface{ values() []string }
 
@@ -62,6 +65,8 @@ func (d *decoder) value(pos KeyPos, n *yaml.Node, v reflect.Value, tag reflect.S
 		return d.text(pos, n, v, tag)
 	case reflect.Int:
 		return d.number(pos, n, v, tag)
+	case reflect.Float64:
+		return d.decimal(pos, n, v, tag)
 	case reflect.Bool:
 		return d.truth(pos, n, v, tag)
 	default:
@@ -169,6 +174,8 @@ func bearer(path string) string {
 	switch {
 	case path == "":
 		return FileName
+	case strings.HasPrefix(path, "reviewers.") && strings.HasSuffix(path, ".price"):
+		return "price"
 	case strings.HasPrefix(path, "reviewers."):
 		return "reviewer"
 	case strings.HasPrefix(path, "plugins."):
@@ -317,10 +324,17 @@ func (d *decoder) text(pos KeyPos, n *yaml.Node, v reflect.Value, tag reflect.St
 	if strings.TrimSpace(n.Value) == "" {
 		return d.at(pos, "is empty", "give it a value or remove it")
 	}
-	if len(n.Value) > maxText {
-		return d.at(pos, fmt.Sprintf("is longer than %d bytes", maxText), "")
+	limit, lines := maxText, tag.Get("lines") == "true"
+	if lines {
+		limit = MaxGuidance
+	}
+	if len(n.Value) > limit {
+		return d.at(pos, fmt.Sprintf("is longer than %d bytes", limit), "")
 	}
 	for _, r := range n.Value {
+		if lines && (r == '\n' || r == '\t') {
+			continue
+		}
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError {
 			return d.at(pos, fmt.Sprintf("holds the character %U", r), "leave out what cannot be seen")
 		}
@@ -384,6 +398,29 @@ func (d *decoder) number(pos KeyPos, n *yaml.Node, v reflect.Value, tag reflect.
 		return d.at(pos, readable(n.Value)+" is out of range", fmt.Sprintf("use %d to %d", low, high))
 	}
 	v.SetInt(int64(number))
+	return nil
+}
+
+// plainDecimal is how amounts are written here.
+var plainDecimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+
+func (d *decoder) decimal(pos KeyPos, n *yaml.Node, v reflect.Value, tag reflect.StructTag) *Error {
+	low, high := bounds(tag)
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" {
+		hint := fmt.Sprintf("write a number from %d to %d", low, high)
+		if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && plainDecimal.MatchString(n.Value) {
+			hint = "remove the quotes"
+		}
+		return d.at(pos, "wants a number, not "+d.describe(n, tag), hint)
+	}
+	if !plainDecimal.MatchString(n.Value) {
+		return d.at(pos, quoted(n.Value)+" is not written as a plain decimal number", "use digits and at most one point, as in 0.25")
+	}
+	number, err := strconv.ParseFloat(n.Value, 64)
+	if err != nil || number < float64(low) || number > float64(high) {
+		return d.at(pos, readable(n.Value)+" is out of range", fmt.Sprintf("use %d to %d", low, high))
+	}
+	v.SetFloat(number)
 	return nil
 }
 

@@ -15,7 +15,7 @@ type Key struct {
 	Path string `json:"path"`
 	// Field is the Go field that documents the key, as in Permissions.Mode.
 	Field string `json:"-"`
-	// Type is what the value is: text, word, whole number, true or false, list of
+	// Type is what the value is: text, word, whole number, number, true or false, list of
 	// text, list of mappings, mapping, or a choice of two of them.
 	Type string `json:"type"`
 	// Values are the words that are taken, for a closed set.
@@ -137,6 +137,9 @@ func describeType(key *Key, v reflect.Value, tag reflect.StructTag) {
 		if v.Int() != 0 {
 			def = strconv.FormatInt(v.Int(), 10)
 		}
+	case reflect.Float64:
+		key.Type = "number"
+		key.Min, key.Max = bounds(tag)
 	case reflect.Bool:
 		key.Type = "true or false"
 		def = strconv.FormatBool(v.Bool())

@@ -72,6 +72,14 @@ func TestLoadChecksTheFilesReferredTo(t *testing.T) {
 		{"a hook's program is executable", "request_permissions:\n  before: [{command: [bin/x]}]\n  after: [{command: [tell]}]\n", map[string]string{"bin/x": "", "tell": ""}, "4:22: request_permissions.after[0].command[0]: DIR/tell is not executable; run chmod +x on it"},
 		{"a key file exists", "reviewers: {a/b: {kind: model, provider: openai, model: m, api_key_file: key}}\n", nil, "2:60: reviewers.a/b.api_key_file: DIR/key does not exist"},
 		{"a key file is a file", "reviewers: {a/b: {kind: model, provider: openai, model: m, api_key_file: secrets}}\n", map[string]string{"secrets/x": ""}, "2:60: reviewers.a/b.api_key_file: DIR/secrets is not a file"},
+		{"certificates exist", "reviewers: {a/b: {kind: model, provider: openai, model: m, ca_file: g}}\n", nil, "2:60: reviewers.a/b.ca_file: DIR/g does not exist"},
+		{"certificates are a file", "reviewers: {a/b: {kind: model, provider: openai, model: m, ca_file: g}}\n", map[string]string{"g/x": ""}, "2:60: reviewers.a/b.ca_file: DIR/g is not a file"},
+		{"guidance exists", "reviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g}}\n", nil, "2:60: reviewers.a/b.guidance_file: DIR/g does not exist"},
+		{"guidance is a file", "reviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g}}\n", map[string]string{"g/x": ""}, "2:60: reviewers.a/b.guidance_file: DIR/g is not a file"},
+		{"guidance says something", "reviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g}}\n", map[string]string{"g": " \n"}, "2:60: reviewers.a/b.guidance_file: DIR/g is empty"},
+		{"guidance is text", "reviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g}}\n", map[string]string{"g": "\xff"}, "2:60: reviewers.a/b.guidance_file: DIR/g is not UTF-8"},
+		{"guidance hides nothing", "reviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g}}\n", map[string]string{"g": "be \u202estrict"}, "2:60: reviewers.a/b.guidance_file: DIR/g holds the character U+202E; leave out what cannot be seen"},
+		{"guidance is bounded", "reviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g}}\n", map[string]string{"g": strings.Repeat("x", config.MaxGuidance+1)}, "2:60: reviewers.a/b.guidance_file: DIR/g is longer than 16384 bytes"},
 		{"the usual folder of policies is a folder", "", map[string]string{"policies": ""}, "1:1: policy.paths: DIR/policies is not a folder; rename it, or write policy.paths"},
 		{"the usual folder of policies is there, if linked to", "policy: {test_before_load: true}\n", map[string]string{"policies": "-> gone"}, "2:1: policy.paths: DIR/policies does not exist; repair it, or write policy.paths"},
 		{"the first of two missing files is reported", "plugins: {acme: {command: [bin/acme]}}\npolicy: {paths: [rules]}\n", nil, "2:28: plugins.acme.command[0]: DIR/bin/acme does not exist; programs are not looked up in PATH: write the path of this one"},
@@ -121,6 +129,24 @@ func TestLoadAcceptsTheFilesReferredTo(t *testing.T) {
 	}
 	if len(warnings) != 1 || warnings[0].Path != "plugins.acme" {
 		t.Errorf("warnings = %v, want one about the plugin that is not pinned", warnings)
+	}
+}
+
+func TestLoadReadsGuidance(t *testing.T) {
+	const text = "Nothing is\tpublished on a Friday.\n\nAsk.\n"
+	dir := tree(t, map[string]string{
+		"config.yaml": "version: 1\nreviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g.md}}\n",
+		"g.md":        strings.ReplaceAll(text, "\n", "\r\n"),
+	})
+	c, _, err := config.Load(filepath.Join(dir, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Reviewer{
+		Kind: "model", Provider: "openai", Model: "m", Guidance: text, GuidanceFile: filepath.Join(dir, "g.md"),
+	}
+	if diff := cmp.Diff(want, c.Reviewers["a/b"]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
