@@ -59,6 +59,9 @@ type Ledger interface {
 	Finish(ctx context.Context, from From, by, reason string) (Record, error)
 	Resolve(ctx context.Context, from From, by, reason string) (Record, error)
 	Cancel(ctx context.Context, from From, by, reason string) (Record, error)
+	// Note adds to whatever revision of the record there is. Like every mark it moves
+	// the record on.
+	Note(ctx context.Context, id string, verdicts []Verdict) (Record, error)
 
 	// Sweep expires what is past its deadline and abandons what lost its
 	// instance, and returns what it closed. Nothing depends on when it runs: a
@@ -128,6 +131,7 @@ const (
 	EventCancelled EventKind = "cancelled"
 	EventLost      EventKind = "lost"
 	EventUnknown   EventKind = "unknown"
+	EventNoted     EventKind = "noted"
 	EventRefused   EventKind = "refused"
 )
 

@@ -58,6 +58,9 @@ type Record struct {
 	Options []json.RawMessage `json:"options"`
 	// Decision is nil until there is one. It never changes after that.
 	Decision *Decision `json:"decision,omitempty"`
+	// Shadow are the verdicts of reviewers that were asked beside the others. They
+	// had no part in the decision, and are noted when there is one or none will be.
+	Shadow []Verdict `json:"shadow,omitempty"`
 	// Closing says why the record ended; nil while it has not.
 	Closing *Closing `json:"closing,omitempty"`
 	// Created is when the request was taken in, and Updated when the last
@@ -156,8 +159,12 @@ type Decision struct {
 	// Settlement is what was granted, what was dropped and whether the answer
 	// went beyond the request. It is nil where no permissions were asked for.
 	Settlement *permission.Settlement `json:"settlement,omitempty"`
-	// Verdicts are those that a decision by a reviewer rests on.
+	// Verdicts are those that a decision after a review rests on.
 	Verdicts []Verdict `json:"verdicts,omitempty"`
+	// Rules are the verdict rules that fired on them and are enforced, and Observed
+	// those that only warn or shadow.
+	Rules    []Match `json:"rules,omitempty"`
+	Observed []Match `json:"observed,omitempty"`
 	// At is set by the transition.
 	At time.Time `json:"at"`
 }

@@ -86,13 +86,6 @@ func Redact(r *Request) (*Request, []string, error) {
 
 // redactRuling masks the texts of a ruling: messages of rules quote the call.
 func redactRuling(r Ruling) Ruling {
-	matches := func(in []Match) []Match {
-		out := slices.Clone(in)
-		for i := range out {
-			out[i].Message = RedactText(out[i].Message)
-		}
-		return out
-	}
 	texts := func(in []string) []string {
 		out := slices.Clone(in)
 		for i := range out {
@@ -100,7 +93,7 @@ func redactRuling(r Ruling) Ruling {
 		}
 		return out
 	}
-	r.Rules, r.Observed = matches(r.Rules), matches(r.Observed)
+	r.Rules, r.Observed = redactMatches(r.Rules), redactMatches(r.Observed)
 	r.Reasons, r.Context = texts(r.Reasons), texts(r.Context)
 	r.Verdicts = redactVerdicts(r.Verdicts)
 	if r.Failure != nil {
@@ -109,6 +102,15 @@ func redactRuling(r Ruling) Ruling {
 		r.Failure = &f
 	}
 	return r
+}
+
+// redactMatches masks what rules say: their messages quote the call.
+func redactMatches(in []Match) []Match {
+	out := slices.Clone(in)
+	for i := range out {
+		out[i].Message = RedactText(out[i].Message)
+	}
+	return out
 }
 
 // redactVerdicts masks what reviewers say: it is written from the call, and is

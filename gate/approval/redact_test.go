@@ -203,6 +203,7 @@ func TestWhatAReviewerSaysIsMaskedInDecisions(t *testing.T) {
 	d := approval.Decision{
 		Option: json.RawMessage(`"decline"`), Outcome: approval.OutcomeDeny, Source: approval.SourceReviewer, By: "model", Reason: text,
 		Verdicts: []approval.Verdict{{Reviewer: "model", Outcome: approval.VerdictDeny, Risk: approval.RiskHigh, Rationale: text}},
+		Rules:    []approval.Match{{ID: "A", Message: text}}, Observed: []approval.Match{{ID: "B", Message: text}},
 	}
 	r, err := r.Decide(r.From(), d, noon)
 	if err != nil {
@@ -213,10 +214,10 @@ func TestWhatAReviewerSaysIsMaskedInDecisions(t *testing.T) {
 	if diff := cmp.Diff(want, r.Decision.Verdicts); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
-	if r.Decision.Reason != masked {
-		t.Errorf("reason = %q", r.Decision.Reason)
+	if r.Decision.Reason != masked || r.Decision.Rules[0].Message != masked || r.Decision.Observed[0].Message != masked {
+		t.Errorf("reason = %q, rules %+v and %+v", r.Decision.Reason, r.Decision.Rules, r.Decision.Observed)
 	}
-	if d.Verdicts[0].Rationale != text {
+	if d.Verdicts[0].Rationale != text || d.Rules[0].Message != text {
 		t.Error("the verdict itself changed")
 	}
 }

@@ -47,6 +47,12 @@ type Ruling struct {
 	Reasons []string `json:"reasons"`
 	// Reviewers are asked, in this order, when the route is review.
 	Reviewers []string `json:"reviewers,omitempty"`
+	// Authority is that of each reviewer whose word does not decide by itself.
+	Authority map[string]Authority `json:"authority,omitempty"`
+	// Shadow are reviewers that are asked too, and whose verdicts change nothing:
+	// when the route is review, or a review that rules want has become a question
+	// to a person.
+	Shadow []string `json:"shadow,omitempty"`
 	// Ceiling is the most that anyone may grant; nil means no limit by policy.
 	Ceiling *permission.Ceiling `json:"ceiling,omitempty"`
 	// Context is text for the agent.
@@ -70,7 +76,7 @@ type Ruling struct {
 type Match struct {
 	// ID is the rule's own id from its metadata, or package and name.
 	ID string `json:"id"`
-	// Decision is the rule's name: deny, ask, review or allow.
+	// Decision is the rule's name: deny, ask, review, allow or verdict.
 	Decision string `json:"decision"`
 	Message  string `json:"message"`
 	Title    string `json:"title,omitempty"`
@@ -83,9 +89,14 @@ type Match struct {
 	// File and Line are where the rule stands.
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Reviewers and Scope come from rules that name them in an object.
-	Reviewers []string         `json:"reviewers,omitempty"`
-	Scope     permission.Scope `json:"scope,omitempty"`
+	// Reviewers, Authority, Shadow and Scope come from rules that name them in an
+	// object.
+	Reviewers []string             `json:"reviewers,omitempty"`
+	Authority map[string]Authority `json:"authority,omitempty"`
+	Shadow    []string             `json:"shadow,omitempty"`
+	Scope     permission.Scope     `json:"scope,omitempty"`
+	// Verdict is what a verdict rule wants: deny, ask or allow.
+	Verdict VerdictDecision `json:"verdict,omitempty" jsonschema:"enum=deny,enum=ask,enum=allow"`
 }
 
 // Deadlines are in whole seconds from the moment a request is taken in.

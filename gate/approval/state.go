@@ -20,7 +20,8 @@ import (
 //
 // A pending record is also rerouted when policy changes, a decided one is marked
 // when its answer is about to be written, and a decided or sent one when an action
-// is let start on it. They stay in their state.
+// is let start on it. What reviewers in shadow said is noted on one that is pending
+// no more. They stay in their state.
 type State string
 
 // The states. Sent means that the answer was written to the harness, resolved
@@ -138,6 +139,7 @@ func (r Record) Decide(from From, d Decision, at time.Time) (Record, error) {
 	d.Option = r.Options[i]
 	d.Reason = RedactText(d.Reason)
 	d.Verdicts = redactVerdicts(d.Verdicts)
+	d.Rules, d.Observed = redactMatches(d.Rules), redactMatches(d.Observed)
 	d.At = at
 	n.Decision = &d
 	return n, nil
@@ -244,6 +246,27 @@ func (r Record) Expire(from From, at time.Time) (Record, error) {
 		return Record{}, &ConflictError{Current: r}
 	}
 	return r.closed(Expired, "nobody answered in time", "", at), nil
+}
+
+// Note adds what reviewers in shadow said of a request that waits no more; before
+// that it is an [ErrConflict], for nobody who decides may see it. It needs no
+// revision and no instance: it says nothing about the answer, and stands beside
+// whatever became of the request.
+func (r Record) Note(verdicts []Verdict, at time.Time) (Record, error) {
+	if r.State == Pending {
+		return Record{}, &ConflictError{Current: r}
+	}
+	if len(verdicts) == 0 {
+		return Record{}, fmt.Errorf("%w: no verdict", ErrInvalid)
+	}
+	for _, v := range verdicts {
+		if v.Reviewer == "" || !v.Shadow {
+			return Record{}, fmt.Errorf("%w: a verdict of nobody, or of no reviewer in shadow", ErrInvalid)
+		}
+	}
+	n := r.next(r.State, Instant(at))
+	n.Shadow = slices.Concat(r.Shadow, redactVerdicts(verdicts))
+	return n, nil
 }
 
 // mayBeHeard says whether the answer of a decided record may have left: as itself,

@@ -14,6 +14,9 @@ import (
 
 var allow = approval.Decision{Option: json.RawMessage(`"accept"`), Outcome: approval.OutcomeAllow, Source: approval.SourceHuman, By: "user:sam"}
 
+// shadow is what a reviewer in shadow said.
+var shadow = approval.Verdict{Reviewer: "one/shadow", Outcome: approval.VerdictDeny, Rationale: "it sends password=hunter2", Shadow: true}
+
 // TestTransitions is the whole table: from each state a record can be in, what
 // each transition makes of it. What the table leaves out is a conflict, but for a
 // second fence, which has an error of its own.
@@ -55,6 +58,7 @@ func TestTransitions(t *testing.T) {
 		"unknown": func(r approval.Record) (approval.Record, error) { return r.MarkUnknown(r.From(), "cut off", soon) },
 		"cancel":  func(r approval.Record) (approval.Record, error) { return r.Cancel(r.From(), "user:sam", "over", soon) },
 		"fence":   fence,
+		"note":    func(r approval.Record) (approval.Record, error) { return r.Note([]approval.Verdict{shadow}, soon) },
 		"expire":  func(r approval.Record) (approval.Record, error) { return r.Expire(r.From(), late) },
 		"abandon": func(r approval.Record) (approval.Record, error) { return r.Abandon(r.From(), gone) },
 	}
@@ -74,6 +78,11 @@ func TestTransitions(t *testing.T) {
 		"expired":        {},
 		"cancelled":      {},
 		"lost":           {},
+	}
+	for name := range records {
+		if name != "pending" { // a note is for whatever waits no more
+			table[name]["note"] = records[name].State
+		}
 	}
 	for name, r := range records {
 		for step, move := range steps {
@@ -216,5 +225,40 @@ func TestFence(t *testing.T) {
 				t.Errorf("fenced at %v, want %v", got.Fenced, tt.at)
 			}
 		})
+	}
+}
+
+func TestNoteAddsAndChangesNothingElse(t *testing.T) {
+	r := pending(t)
+	r, err := r.Decide(r.From(), allow, noon.Add(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := r
+	want.Revision, want.Updated = r.Revision+2, noon.Add(3*time.Second)
+	masked := shadow
+	masked.Rationale = "it sends password=[redacted]"
+	second := approval.Verdict{Reviewer: "two/shadow", Outcome: approval.VerdictError, Shadow: true}
+	want.Shadow = []approval.Verdict{masked, second}
+	first, err := r.Note([]approval.Verdict{shadow}, noon.Add(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := first.Note([]approval.Verdict{second}, noon.Add(3*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("noted (-want +got):\n%s", diff)
+	}
+	for name, said := range map[string][]approval.Verdict{
+		"no verdict":                     nil,
+		"a verdict of nobody":            {{Outcome: approval.VerdictAllow, Shadow: true}},
+		"a verdict that counted":         {{Reviewer: "one/judge", Outcome: approval.VerdictAllow}},
+		"one that counted beside others": {shadow, {Reviewer: "one/judge", Outcome: approval.VerdictAllow}},
+	} {
+		if _, err := r.Note(said, noon); !errors.Is(err, approval.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -50,6 +50,23 @@ const (
 	AuthorizationHigh    Authorization = "high"
 )
 
+// Authority is what the word of a reviewer can bring about. Whatever it is, a
+// verdict that is not allow keeps the others from allowing.
+type Authority string
+
+// The authorities.
+const (
+	// AuthorityDecides is that of a reviewer that may allow and deny; "" is the
+	// same.
+	AuthorityDecides Authority = "decides"
+	// AuthorityDenyOnly is that of one that may deny, and whose allow is none by
+	// itself.
+	AuthorityDenyOnly Authority = "deny_only"
+	// AuthorityAdvises is that of one that neither allows nor denies: what it says
+	// is shown to the person who does.
+	AuthorityAdvises Authority = "advises"
+)
+
 // Verdict is what one reviewer said of a request. It proposes; what becomes of
 // it is decided by the gate.
 type Verdict struct {
@@ -68,6 +85,50 @@ type Verdict struct {
 	Usage *Usage `json:"usage,omitempty"`
 	// DurationMS is how long the reviewer took, in milliseconds.
 	DurationMS int64 `json:"duration_ms,omitempty,omitzero"`
+	// Authority is the one that the rules gave the reviewer; "" is decides.
+	Authority Authority `json:"authority,omitempty" jsonschema:"enum=decides,enum=deny_only,enum=advises"`
+	// Shadow is true for a reviewer that was asked beside the others, and whose
+	// verdict changed nothing.
+	Shadow bool `json:"shadow,omitempty,omitzero"`
+}
+
+// Refuses says whether the verdict is a refusal.
+func (v Verdict) Refuses() bool { return v.Outcome == VerdictDeny || v.Outcome == VerdictCancel }
+
+// Final says whether the verdict is a refusal that nothing lifts: one of a
+// reviewer that may deny. An authority that is not known may.
+func (v Verdict) Final() bool {
+	return v.Refuses() && !v.Shadow && v.Authority != AuthorityAdvises
+}
+
+// VerdictDecision is what verdicts come to. Only allow is permission.
+type VerdictDecision string
+
+// The decisions.
+const (
+	VerdictsAllow  VerdictDecision = "allow"
+	VerdictsDeny   VerdictDecision = "deny"
+	VerdictsCancel VerdictDecision = "cancel"
+	// VerdictsAsk leaves the decision to a person.
+	VerdictsAsk VerdictDecision = "ask"
+)
+
+// VerdictRuling is what policy makes of the verdicts on one request.
+type VerdictRuling struct {
+	Decision VerdictDecision `json:"decision" jsonschema:"enum=allow,enum=deny,enum=cancel,enum=ask"`
+	// By is the reviewer whose verdict settled it; "" where a rule did, or nothing.
+	By string `json:"by,omitempty"`
+	// Rule is the id of the rule that settled it; "" where a reviewer did, or
+	// nothing.
+	Rule string `json:"rule,omitempty"`
+	// Reasons say in plain words why, most decisive first.
+	Reasons []string `json:"reasons"`
+	// Rules are the verdict rules that fired and are enforced, the strictest first.
+	Rules []Match `json:"rules"`
+	// Observed are the verdict rules in mode warn or shadow that fired.
+	Observed []Match `json:"observed,omitempty"`
+	// Failure is set when policy could not judge the verdicts.
+	Failure *Failure `json:"failure,omitempty"`
 }
 
 // Usage is what a model took for a verdict.

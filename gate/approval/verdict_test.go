@@ -115,3 +115,24 @@ func TestParseReviewDecisionShowsNoSecrets(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 }
+
+func TestFinalIsARefusalOfOneWhoMayRefuse(t *testing.T) {
+	for _, outcome := range []approval.VerdictOutcome{
+		approval.VerdictAllow, approval.VerdictDeny, approval.VerdictCancel, approval.VerdictUnsure, approval.VerdictTimeout,
+		approval.VerdictError, "", "approve",
+	} {
+		refuses := outcome == approval.VerdictDeny || outcome == approval.VerdictCancel
+		for authority, may := range map[approval.Authority]bool{
+			"": true, approval.AuthorityDecides: true, approval.AuthorityDenyOnly: true, approval.AuthorityAdvises: false, "odd": true,
+		} {
+			v := approval.Verdict{Outcome: outcome, Authority: authority}
+			if got := v.Final(); got != (refuses && may) || v.Refuses() != refuses {
+				t.Errorf("%q by one who %q: final %t, refuses %t", outcome, authority, got, v.Refuses())
+			}
+			v.Shadow = true
+			if v.Final() {
+				t.Errorf("%q in shadow is final", outcome)
+			}
+		}
+	}
+}

@@ -449,6 +449,22 @@ func (db *DB) Cancel(ctx context.Context, from approval.From, by, reason string)
 	}})
 }
 
+// Note implements [approval.Ledger].
+func (db *DB) Note(ctx context.Context, id string, verdicts []approval.Verdict) (approval.Record, error) {
+	return db.record(ctx, func(t *tx) (approval.Record, error, error) {
+		_, r, err := t.read(id)
+		switch {
+		case errors.Is(err, approval.ErrNotFound):
+			return approval.Record{}, err, nil
+		case err != nil:
+			return approval.Record{}, nil, err
+		}
+		return t.step(r.From(), nil, []move{{approval.EventNoted, func(r approval.Record, now time.Time) (approval.Record, error) {
+			return r.Note(verdicts, now)
+		}}})
+	})
+}
+
 // Sweep implements [approval.Ledger].
 func (db *DB) Sweep(ctx context.Context) ([]approval.Record, error) { return db.sweep(ctx, false) }
 

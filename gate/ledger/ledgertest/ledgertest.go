@@ -133,6 +133,9 @@ func Run(t *testing.T, open Open) {
 		{"what policy decides is one change", (*suite).insertDecided},
 		{"an answer that is written at once takes two changes", (*suite).atOnce},
 		{"a new epoch keeps the deadline", (*suite).reroute},
+		{"what reviewers in shadow said is noted beside what was decided", (*suite).notes},
+		{"a note is refused while somebody may still decide", (*suite).notePending},
+		{"a note does not keep an action from starting, nor a mark from being made", (*suite).noteBetween},
 		{"lists go page by page and can be narrowed", (*suite).lists},
 		{"events are numbered without gaps and hold no request", (*suite).events},
 		{"secrets are not stored", (*suite).secrets},
@@ -934,6 +937,87 @@ func (s *suite) reroute() {
 	s.isStored(cancelled)
 	_, err = s.BeginSend(s.Context(), cancelled.From())
 	s.refused("an answer to what was cancelled", err, approval.ErrConflict)
+}
+
+// Noted is what a reviewer in shadow says of a request.
+func Noted() approval.Verdict {
+	return approval.Verdict{
+		Reviewer: "one/shadow", Outcome: approval.VerdictDeny, Risk: approval.RiskHigh, Rationale: "it publishes", Shadow: true, DurationMS: 12,
+	}
+}
+
+func (s *suite) notes() {
+	ctx := s.Context()
+	for _, end := range []func(approval.Record) approval.Record{
+		func(r approval.Record) approval.Record { return s.must(s.Decide(ctx, r.From(), Allow())) },
+		func(r approval.Record) approval.Record {
+			return s.must(s.Cancel(ctx, r.From(), "user:sam", "no longer"))
+		},
+	} {
+		r := end(s.insert())
+		s.clock.Advance(time.Second)
+		noted := s.must(s.Note(ctx, r.ID, []approval.Verdict{Noted()}))
+		want := r
+		want.Revision++
+		want.Updated, want.Shadow = s.clock.Now(), []approval.Verdict{Noted()}
+		if diff := cmp.Diff(want, noted, Equal); diff != "" {
+			s.Errorf("noted (-want +got):\n%s", diff)
+		}
+		s.isStored(noted)
+		// Another one comes beside it.
+		other := Noted()
+		other.Reviewer, other.Outcome = "two/shadow", approval.VerdictError
+		noted = s.must(s.Note(ctx, r.ID, []approval.Verdict{other}))
+		if len(noted.Shadow) != 2 || noted.Decision != nil && noted.Decision.Outcome != approval.OutcomeAllow {
+			s.Errorf("noted %+v, decided %+v", noted.Shadow, noted.Decision)
+		}
+		s.isStored(noted)
+		events := s.allEvents()
+		for _, e := range events[len(events)-2:] {
+			if e.Kind != approval.EventNoted || e.ID != r.ID || e.State != r.State || e.Outcome != "" || e.By != "" {
+				s.Errorf("event %+v", e)
+			}
+		}
+	}
+	_, err := s.Note(ctx, "nothing", []approval.Verdict{Noted()})
+	s.refused("a note on what does not exist", err, approval.ErrNotFound)
+}
+
+func (s *suite) notePending() {
+	r := s.insert()
+	_, err := s.Note(s.Context(), r.ID, []approval.Verdict{Noted()})
+	s.refused("a note on what waits", err, approval.ErrConflict)
+	s.isStored(r)
+	r = s.must(s.Decide(s.Context(), r.From(), Allow()))
+	for _, said := range [][]approval.Verdict{nil, {{Reviewer: "one/judge", Outcome: approval.VerdictAllow}}, {{Shadow: true}}} {
+		_, err := s.Note(s.Context(), r.ID, said)
+		s.refused("a note of no reviewer in shadow", err, approval.ErrInvalid)
+	}
+	s.isStored(r)
+}
+
+func (s *suite) noteBetween() {
+	ctx := s.Context()
+	note := func(r approval.Record) approval.Record {
+		s.Helper()
+		return s.must(s.Note(ctx, r.ID, []approval.Verdict{Noted()}))
+	}
+	decided := s.must(s.Decide(ctx, s.insert().From(), Allow()))
+	noted := note(decided)
+	// Whoever has an older revision is told of the newer, as after every mark.
+	_, err := s.BeginSend(ctx, decided.From())
+	conflict, ok := errors.AsType[*approval.ConflictError](err)
+	if !ok || conflict.Current.Revision != noted.Revision {
+		s.Fatalf("err = %v, want one with revision %d", err, noted.Revision)
+	}
+	writing := note(s.must(s.BeginSend(ctx, noted.From())))
+	fenced := note(s.must(s.Fence(ctx, writing.From(), writing.Run, writing.Digest)))
+	sent := note(s.must(s.MarkSent(ctx, fenced.From())))
+	over := note(s.must(s.Resolve(ctx, sent.From(), "", "done")))
+	if over.State != approval.Resolved || len(over.Shadow) != 5 || over.Fenced.IsZero() {
+		s.Errorf("ended as %+v", over)
+	}
+	s.isStored(over)
 }
 
 func (s *suite) lists() {

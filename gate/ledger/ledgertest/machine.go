@@ -267,6 +267,19 @@ func machine(t *testing.T, open Open) {
 				got, err := l.Cancel(ctx, from, "user:sam", "no longer")
 				same(rt, i, want, wantErr, got, err)
 			},
+			"note": func(rt *rapid.T) {
+				i, r, from := some(rt)
+				if from != r.From() {
+					from.ID = "another"
+				}
+				said := rapid.SampledFrom([][]approval.Verdict{nil, {Noted()}, {Noted(), Noted()}, {{Reviewer: "one/judge"}}}).Draw(rt, "said")
+				want, wantErr := r.Note(said, clock.Now())
+				if from.ID != r.ID {
+					wantErr = approval.ErrNotFound
+				}
+				got, err := l.Note(ctx, from.ID, said)
+				same(rt, i, want, wantErr, got, err)
+			},
 			"wait": func(rt *rapid.T) {
 				clock.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Minute}).Draw(rt, "time"))
 			},
