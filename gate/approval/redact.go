@@ -119,6 +119,7 @@ func redactVerdicts(in []Verdict) []Verdict {
 	out := slices.Clone(in)
 	for i := range out {
 		out[i].Rationale = RedactText(out[i].Rationale)
+		out[i].Members = redactVerdicts(out[i].Members)
 	}
 	return out
 }

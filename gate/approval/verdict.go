@@ -85,6 +85,10 @@ type Verdict struct {
 	Usage *Usage `json:"usage,omitempty"`
 	// DurationMS is how long the reviewer took, in milliseconds.
 	DurationMS int64 `json:"duration_ms,omitempty,omitzero"`
+	// Members are the verdicts of the members of a chain that were asked, in the
+	// order of asking, where the verdict is that of a chain. Its usage is the sum
+	// of theirs.
+	Members []Verdict `json:"members,omitempty"`
 	// Authority is the one that the rules gave the reviewer; "" is decides.
 	Authority Authority `json:"authority,omitempty" jsonschema:"enum=decides,enum=deny_only,enum=advises"`
 	// Shadow is true for a reviewer that was asked beside the others, and whose
