@@ -93,16 +93,11 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err := c.mayHost(); err != nil {
 		return err
 	}
-	leave, err := s.enter()
+	leave, err := s.takeIn(r)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	release, err := s.hold(r)
-	if err != nil {
-		return err
-	}
-	defer release()
 	began := time.Now()
 	q, agent, err := s.question(w, r)
 	if err != nil {
@@ -158,6 +153,20 @@ func (s *Server) enter() (leave func(), err error) {
 		return nil, full()
 	}
 	return func() { s.asks.leave(1) }, nil
+}
+
+// takeIn admits one more who waits, together with the body that they send.
+func (s *Server) takeIn(r *http.Request) (done func(), err error) {
+	leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	release, err := s.hold(r)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return func() { release(); leave() }, nil
 }
 
 // tell writes an answer, and notes whether it was written.

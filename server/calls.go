@@ -38,16 +38,11 @@ func (s *Server) startCall(w http.ResponseWriter, r *http.Request, c *call) erro
 	if err := c.mayHost(); err != nil {
 		return err
 	}
-	leave, err := s.enter()
+	leave, err := s.takeIn(r)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	release, err := s.hold(r)
-	if err != nil {
-		return err
-	}
-	defer release()
 	began := time.Now()
 	var body api.CallSpec
 	if err := s.decode(w, r, approval.MaxRequestBytes, &body); err != nil {
