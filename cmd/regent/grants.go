@@ -10,6 +10,7 @@ import (
 
 	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/server/api"
+	"github.com/regent-policy/regent/server/client"
 )
 
 func newGrants(a *app) *cobra.Command {
@@ -133,24 +134,14 @@ func permissionsText(p permission.Profile) string {
 
 // completeSessions offers the sessions that are open.
 func (o *permissionOptions) completeSessions(a *app) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-		defer cancel()
-		c, err := o.connect(a, cmd)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		defer c.Close()
+	return o.completeOne(a, func(ctx context.Context, c *client.Client) ([]string, error) {
 		sessions, err := c.Sessions(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
 		var ids []string
 		for i := range sessions {
 			ids = append(ids, printable(sessions[i].ID))
 		}
-		return ids, cobra.ShellCompDirectiveNoFileComp
-	}
+		return ids, err
+	})
 }
 
 func newGrantsRevoke(a *app, p *permissionOptions) *cobra.Command {
@@ -192,21 +183,8 @@ before goes on: a host hears of it with its next call. ID is that of the list.`,
 
 // completeGrants offers the ids of what is held.
 func (o *permissionOptions) completeGrants(a *app) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-		defer cancel()
-		c, err := o.connect(a, cmd)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		defer c.Close()
+	return o.completeOne(a, func(ctx context.Context, c *client.Client) ([]string, error) {
 		held, err := c.Grants(ctx, "")
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
 		var ids []string
 		for i := range held.Grants {
 			g := &held.Grants[i]
@@ -216,6 +194,6 @@ func (o *permissionOptions) completeGrants(a *app) cobra.CompletionFunc {
 			one := &held.Accepted[i]
 			ids = append(ids, one.ID+"\t"+cut(printable(one.Session+": accepted: "+one.Record), maxWhat))
 		}
-		return ids, cobra.ShellCompDirectiveNoFileComp
-	}
+		return ids, err
+	})
 }

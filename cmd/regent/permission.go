@@ -78,6 +78,19 @@ func oneID(_ *cobra.Command, args []string) error {
 
 // completeIDs offers the ids of records in some states.
 func (o *permissionOptions) completeIDs(a *app, states ...approval.State) cobra.CompletionFunc {
+	return o.completeOne(a, func(ctx context.Context, c *client.Client) ([]string, error) {
+		page, err := c.List(ctx, approval.Query{States: states})
+		var ids []string
+		for i := range page.Records {
+			ids = append(ids, page.Records[i].ID+"\t"+cut(recordLine(&page.Records[i]), 60))
+		}
+		return ids, err
+	})
+}
+
+// completeOne offers what the daemon has for the first word of a command, or for
+// the value of a flag.
+func (o *permissionOptions) completeOne(a *app, list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -89,15 +102,11 @@ func (o *permissionOptions) completeIDs(a *app, states ...approval.State) cobra.
 			return nil, cobra.ShellCompDirectiveError
 		}
 		defer c.Close()
-		page, err := c.List(ctx, approval.Query{States: states})
+		words, err := list(ctx, c)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		var ids []string
-		for i := range page.Records {
-			ids = append(ids, page.Records[i].ID+"\t"+cut(recordLine(&page.Records[i]), 60))
-		}
-		return ids, cobra.ShellCompDirectiveNoFileComp
+		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
