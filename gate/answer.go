@@ -201,15 +201,16 @@ func (g *Gate) Cancel(ctx context.Context, by Principal, id string, revision int
 // Withdraw cancels a request for the instance that asked it, in whichever
 // revision it is.
 func (g *Gate) Withdraw(ctx context.Context, id, instance, reason string) (approval.Record, error) {
-	record, err := g.own(ctx, id, instance)
+	record, err := g.Own(ctx, id, instance)
 	if err != nil {
 		return approval.Record{}, err
 	}
 	return g.cancel(ctx, record, "", reason)
 }
 
-// own reads a record for the instance that it belongs to.
-func (g *Gate) own(ctx context.Context, id, instance string) (approval.Record, error) {
+// Own reads a record for the instance that it belongs to; for any other it is an
+// approval.ErrInstance.
+func (g *Gate) Own(ctx context.Context, id, instance string) (approval.Record, error) {
 	if err := g.named(instance); err != nil {
 		return approval.Record{}, err
 	}
@@ -262,7 +263,7 @@ const (
 // Mark notes for the instance that asked that its answer was written, or that
 // the matter is over. A mark that is there already is left as it is.
 func (g *Gate) Mark(ctx context.Context, id, instance string, mark Mark, reason string) (approval.Record, error) {
-	record, err := g.own(ctx, id, instance)
+	record, err := g.Own(ctx, id, instance)
 	if err != nil {
 		return approval.Record{}, err
 	}

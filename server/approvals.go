@@ -185,7 +185,7 @@ func (s *Server) fence(w http.ResponseWriter, r *http.Request, _ *call) error {
 	if err := s.small(w, r, &body); err != nil {
 		return err
 	}
-	record, err := s.gate.Fence(r.Context(), r.PathValue("id"), body.Run, body.Instance, body.Digest)
+	record, err := s.native.Fence(r.Context(), r.PathValue("id"), body.Run, body.Instance, body.Digest)
 	if err != nil {
 		return err
 	}

@@ -432,6 +432,28 @@ func (s *Sessions) Cancel(ctx context.Context, id, instance, callID, reason stri
 	}
 }
 
+// Fence is gate.Fence, which asks whether an action may start now, for records of
+// sessions too: nothing starts in a turn that is over, however it was answered
+// before. That is an [ErrOver].
+func (s *Sessions) Fence(ctx context.Context, id, run, instance, digest string) (approval.Record, error) {
+	record, err := s.gate.Own(ctx, id, instance)
+	if err != nil {
+		return approval.Record{}, err
+	}
+	if asked := record.Request.Session; asked != nil {
+		if one, err := s.own(asked.ID, instance); err == nil {
+			one.mu.Lock()
+			t := one.turns[asked.TurnID]
+			over := t == nil || t.state != TurnOpen
+			one.mu.Unlock()
+			if over {
+				return record, fmt.Errorf("turn %s: %w", asked.TurnID, ErrOver)
+			}
+		}
+	}
+	return s.gate.Fence(ctx, id, run, instance, digest)
+}
+
 // run is the life of a call. It ends in exactly one final answer.
 func (s *Sessions) run(c *call) {
 	defer c.cancel(nil)

@@ -486,6 +486,31 @@ func TestApprovalIsUsedOnceAndForTheSameAction(t *testing.T) {
 	}
 }
 
+// Whoever ended the turn wanted nothing more of it to start.
+func TestNothingStartsInATurnThatIsOver(t *testing.T) {
+	b := open(t, epoch(t, manual, ""), nil)
+	b.session()
+	b.begin("t1", command("c1", "npm test"))
+	b.answer("c1", `"allow"`)
+	r := b.final("c1").Answer.Record
+	if _, err := b.EndTurn(t.Context(), "s1", host, "t1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Fence(t.Context(), r.ID, "s1", host, r.Digest); !errors.Is(err, native.ErrOver) {
+		t.Errorf("the fence: %v", err)
+	}
+	b.turn("t2", b.environment("local"))
+	b.begin("t2", command("c2", "npm test"))
+	b.answer("c2", `"allow"`)
+	r = b.final("c2").Answer.Record
+	if _, err := b.Fence(t.Context(), r.ID, "s1", "host-2", r.Digest); !errors.Is(err, approval.ErrInstance) {
+		t.Errorf("another host: %v", err)
+	}
+	if _, err := b.Fence(t.Context(), r.ID, "s1", host, r.Digest); err != nil {
+		t.Errorf("a turn that is open: %v", err)
+	}
+}
+
 // A script that is changed while its approval waits is not what was approved.
 func TestScriptThatChangedDoesNotRun(t *testing.T) {
 	for _, text := range []string{"sh build.sh", "./build.sh fast", "cd . && bash -x build.sh"} {
