@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/reviewer"
 )
@@ -32,7 +34,7 @@ func FuzzParse(f *testing.F) {
 		}
 		v, err := reviewer.Parse(output, kind)
 		if err != nil {
-			if v != (approval.Verdict{}) {
+			if !cmp.Equal(approval.Verdict{}, v) {
 				t.Errorf("%+v with error %v", v, err)
 			}
 			return
