@@ -26,6 +26,9 @@ type Question struct {
 	Folder string
 	// Turn is the turn of a session that asks; nil outside sessions.
 	Turn Turn
+	// Notes are what whoever looks at the question has to know beside the reasons
+	// of the rules.
+	Notes []string
 }
 
 // Answer is what became of a question. Only OutcomeAllow is permission.

@@ -42,6 +42,14 @@ var sessionOptions = []json.RawMessage{
 // rule rules on a question when there is room to. The time until then does not
 // count as that of the rules.
 func (g *Gate) rule(ctx context.Context, s *Standing, q Question) approval.Ruling {
+	ruling := g.ruled(ctx, s, q)
+	if len(q.Notes) > 0 {
+		ruling.Reasons = append(slices.Clone(q.Notes), ruling.Reasons...)
+	}
+	return ruling
+}
+
+func (g *Gate) ruled(ctx context.Context, s *Standing, q Question) approval.Ruling {
 	select {
 	case g.ruling <- struct{}{}:
 		defer func() { <-g.ruling }()

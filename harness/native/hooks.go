@@ -56,7 +56,7 @@ type passage struct {
 	narrowed  bool
 	// blocked says why the request is stopped.
 	blocked string
-	// unsure are the hooks that could not tell: a person is asked.
+	// unsure says which hooks could not tell: a person is asked.
 	unsure    []string
 	cancelled error
 }
@@ -79,7 +79,7 @@ func (s *Sessions) before(c *call, standing *gate.Standing, hooks []config.Hook,
 		case err != nil:
 			s.stats.hookFailures.Add(1)
 			s.log.Warn("a hook failed, so a person is asked", "hook", nameOf(h), "error", err)
-			p.unsure = append(p.unsure, nameOf(h))
+			p.unsure = append(p.unsure, "the hook "+nameOf(h)+" failed")
 		case out.Decision == "block":
 			p.blocked = reasonOf(h, out.Reason)
 			return p

@@ -110,8 +110,8 @@ func TestHooksBeforeARequest(t *testing.T) {
 			b.begin("t1", request(id, test.arguments))
 			if test.human {
 				r := b.waits(id)
-				if !r.Request.HumanOnly {
-					t.Error("others than a person may answer")
+				if !r.Request.HumanOnly || !strings.HasPrefix(r.Ruling.Reasons[0], "only a person may answer: the hook ") {
+					t.Errorf("others than a person may answer, or nobody is told why: %q", r.Ruling.Reasons)
 				}
 				b.grant(id, permission.Response{Permissions: permission.Everything()})
 			}

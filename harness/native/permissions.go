@@ -359,7 +359,11 @@ func (s *Sessions) requestPermissions(c *call) Final {
 		CallID: c.spec.ID, TurnID: t.spec.ID, EnvironmentID: environment.ID, StartedAtMS: c.started.UnixMilli(),
 		Reason: asked.reason, Permissions: asked.request.Permissions, Cwd: environment.Cwd,
 	}
-	answer, err := s.ask(c, c.question(r, &view{sessions: s, turn: t, environment: environment.ID}), event)
+	q := c.question(r, &view{sessions: s, turn: t, environment: environment.ID})
+	if len(passed.unsure) > 0 {
+		q.Notes = []string{"only a person may answer: " + strings.Join(passed.unsure, ", ")}
+	}
+	answer, err := s.ask(c, q, event)
 	if err != nil {
 		return c.broken(err)
 	}
@@ -449,7 +453,7 @@ func (t *turn) narrow(passed *passage, left requested, original json.RawMessage)
 		return requested{}, final
 	}
 	if whole.environment != left.environment {
-		passed.unsure = append(passed.unsure, "a hook changed the environment")
+		passed.unsure = append(passed.unsure, "a hook named another environment")
 		passed.arguments = original
 		return whole, nil
 	}
