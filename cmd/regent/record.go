@@ -281,7 +281,7 @@ func (s *sheet) ruling(r *approval.Ruling) {
 func (s *sheet) options(r *approval.Record, keyed bool) {
 	texts := make([]string, len(r.Options))
 	for i, option := range r.Options {
-		texts[i] = oneLine(option) + "  " + optionText(option)
+		texts[i] = oneLine(option) + "  " + optionText(r.Request.Kind, option)
 		if keyed && i < len(optionKeys) {
 			texts[i] = optionKeys[i:i+1] + "  " + texts[i]
 		}
@@ -298,8 +298,8 @@ func oneLine(raw json.RawMessage) string {
 	return b.String()
 }
 
-// optionText says what an option comes to.
-func optionText(option json.RawMessage) string {
+// optionText says what an option comes to for a request of some kind.
+func optionText(kind approval.Kind, option json.RawMessage) string {
 	m, known := approval.OptionMeaning(option)
 	switch {
 	case !known:
@@ -312,6 +312,8 @@ func optionText(option json.RawMessage) string {
 		return "allows, for good: a rule is written"
 	case m.Scope == permission.Session:
 		return "allows, for the rest of the session"
+	case kind == approval.KindPermissions:
+		return "grants, for the turn"
 	default:
 		return "allows, once"
 	}

@@ -490,7 +490,7 @@ func (m *watchModel) message() row {
 	switch m.mode {
 	case modeConfirm:
 		option := m.current().Options[m.choice]
-		return row{text: fmt.Sprintf("answer %s (%s)? y answers, any other key does not", printable(oneLine(option)), optionText(option)), style: styleAlert}
+		return row{text: fmt.Sprintf("answer %s (%s)? y answers, any other key does not", printable(oneLine(option)), optionText(m.current().Request.Kind, option)), style: styleAlert}
 	case modeReason:
 		return row{text: "reason: " + tail(printable(m.typed), m.columns-12) + "_"}
 	case modeProof:
