@@ -100,6 +100,7 @@ func (k *checker) values() {
 	k.hooks(k.hook)
 	k.server()
 	k.principals()
+	k.notifiers()
 	if k.written("ledger.path") {
 		k.path("ledger.path", k.c.Ledger.Path)
 	}
@@ -422,6 +423,74 @@ func (k *checker) principals() {
 
 func isAgent(principal string) bool { return strings.HasPrefix(strings.ToLower(principal), "agent:") }
 
+// notifierKeys are the keys that a kind of notifier takes besides kind, events
+// and details.
+var notifierKeys = map[NotifierKind]struct{ required, optional []string }{
+	NotifierWebhook: {required: []string{"url"}, optional: []string{"secret_env", "secret_file", "ca_file"}},
+	NotifierDesktop: {},
+	NotifierCommand: {required: []string{"command"}, optional: []string{"env"}},
+	NotifierPlugin:  {required: []string{"plugin"}},
+}
+
+func (k *checker) notifiers() {
+	for _, name := range inOrder(k, "notifiers", k.c.Notifiers) {
+		k.notifier("notifiers."+name, k.c.Notifiers[name])
+	}
+}
+
+func (k *checker) notifier(path string, n Notifier) {
+	takes := notifierKeys[n.Kind]
+	for _, key := range takes.required {
+		if !k.written(path + "." + key) {
+			k.fault(path+"."+key, "is missing", "a notifier of kind "+string(n.Kind)+" needs it", nil)
+		}
+	}
+	for _, key := range []string{"url", "secret_env", "secret_file", "ca_file", "command", "env", "plugin"} {
+		if k.written(path+"."+key) && !slices.Contains(takes.required, key) && !slices.Contains(takes.optional, key) {
+			k.fault(path+"."+key, "means nothing to a notifier of kind "+string(n.Kind),
+				"such a notifier takes "+list(slices.Concat(takes.required, takes.optional, []string{"events", "details"})), nil)
+		}
+	}
+	if n.URL != "" {
+		k.webhook(path+".url", n.URL)
+	}
+	if n.SecretEnv != "" && !variableName.MatchString(n.SecretEnv) {
+		k.fault(path+".secret_env", "is no name of an environment variable", "name the variable that holds the secret, not the secret", nil)
+	}
+	switch {
+	case n.SecretEnv != "" && n.SecretFile != "":
+		k.fault(path+".secret_file", "stands beside secret_env", "keep one of the two", nil)
+	case n.Kind == NotifierWebhook && n.SecretEnv == "" && n.SecretFile == "":
+		k.warn(path, "is not signed, so that its receiver cannot tell who sends", "give it a secret_env or a secret_file")
+	}
+	k.path(path+".secret_file", n.SecretFile)
+	k.path(path+".ca_file", n.CAFile)
+	if k.written(path + ".command") {
+		k.command(path+".command", n.Command)
+	}
+	k.variables(path+".env", n.Env)
+	if n.Plugin != "" {
+		if _, ok := k.c.Plugins[n.Plugin]; !ok {
+			k.fault(path+".plugin", "no plugin is named "+readable(n.Plugin), k.declared("plugins", inOrder(k, "plugins", k.c.Plugins), n.Plugin), nil)
+		}
+	}
+	if k.written(path+".events") && len(n.Events) == 0 {
+		k.fault(path+".events", "is empty", "name what it is told of, or remove the notifier", nil)
+	}
+}
+
+func (k *checker) webhook(path, text string) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
+		k.fault(path, "is no web address", "write it as in https://hooks.example.com/regent", nil)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		k.fault(path, "carries a user, a query or a fragment", "write the address alone; secret_env or secret_file is what the receiver knows us by", nil)
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		k.fault(path, "would tell of requests over the network unencrypted", "use https", nil)
+	}
+}
+
 // resolve makes the paths absolute, brings digests into one form and fills in
 // the defaults of items. It is for values that have been checked.
 func (k *checker) resolve() {
@@ -453,6 +522,20 @@ func (k *checker) resolve() {
 		p.SHA256 = strings.ToLower(p.SHA256)
 		c.Plugins[name] = p
 	}
+	for name, n := range c.Notifiers {
+		abs(&n.SecretFile)
+		abs(&n.CAFile)
+		if len(n.Command) > 0 {
+			abs(&n.Command[0])
+		}
+		if len(n.Events) == 0 {
+			n.Events = []NotifierEvent{NotifyPending}
+		}
+		if n.Details == "" {
+			n.Details = DetailsSummary
+		}
+		c.Notifiers[name] = n
+	}
 	k.hooks(func(_ string, h *Hook) {
 		if len(h.Command) == 0 {
 			return
@@ -479,18 +562,10 @@ func (k *checker) files() {
 			k.program("reviewers."+name+".command[0]", r.Command[0])
 		}
 		if r.APIKeyFile != "" {
-			path := "reviewers." + name + ".api_key_file"
-			if info, ok := k.stat(path, r.APIKeyFile, ""); ok && !info.Mode().IsRegular() {
-				k.fault(path, r.APIKeyFile+" is not a file", "", nil)
-			} else if ok && info.Mode().Perm()&0o077 != 0 {
-				k.warn(path, "others can read "+r.APIKeyFile, "run chmod 600 on it")
-			}
+			k.secretFile("reviewers."+name+".api_key_file", r.APIKeyFile)
 		}
 		if r.CAFile != "" {
-			path := "reviewers." + name + ".ca_file"
-			if info, ok := k.stat(path, r.CAFile, ""); ok && !info.Mode().IsRegular() {
-				k.fault(path, r.CAFile+" is not a file", "", nil)
-			}
+			k.plainFile("reviewers."+name+".ca_file", r.CAFile)
 		}
 		if r.GuidanceFile != "" {
 			r.Guidance = k.guidance("reviewers."+name+".guidance_file", r.GuidanceFile)
@@ -505,6 +580,35 @@ func (k *checker) files() {
 			k.program(path+".command[0]", h.Command[0])
 		}
 	})
+	for _, name := range inOrder(k, "notifiers", c.Notifiers) {
+		n := c.Notifiers[name]
+		if len(n.Command) > 0 {
+			k.program("notifiers."+name+".command[0]", n.Command[0])
+		}
+		if n.SecretFile != "" {
+			k.secretFile("notifiers."+name+".secret_file", n.SecretFile)
+		}
+		if n.CAFile != "" {
+			k.plainFile("notifiers."+name+".ca_file", n.CAFile)
+		}
+	}
+}
+
+// plainFile checks that path is a file.
+func (k *checker) plainFile(key, path string) (fs.FileInfo, bool) {
+	info, ok := k.stat(key, path, "")
+	if ok && !info.Mode().IsRegular() {
+		k.fault(key, path+" is not a file", "", nil)
+		return nil, false
+	}
+	return info, ok
+}
+
+// secretFile checks a file that others had better not read.
+func (k *checker) secretFile(key, path string) {
+	if info, ok := k.plainFile(key, path); ok && info.Mode().Perm()&0o077 != 0 {
+		k.warn(key, "others can read "+path, "run chmod 600 on it")
+	}
 }
 
 // guidance reads the text for a reviewer. It holds to what the text in a

@@ -74,6 +74,15 @@ type Config struct {
 	// Principals says who may answer, and who may only look.
 	Principals Principals `json:"principals" home:"true"`
 
+	// Notifiers are told of requests that wait for a person, and of what becomes of
+	// requests. They answer nothing and hold up nothing. A name is made of letters,
+	// digits, hyphens and underscores.
+	//
+	//	notifiers:
+	//	  desk: {kind: desktop}
+	//	  ops: {kind: webhook, url: "https://hooks.example.com/regent", secret_env: REGENT_WEBHOOK_SECRET}
+	Notifiers map[string]Notifier `json:"notifiers" name:"name" home:"true"`
+
 	// Ledger says where approvals are recorded.
 	Ledger Ledger `json:"ledger" home:"true"`
 
@@ -739,6 +748,136 @@ const (
 
 func (Role) values() []string { return []string{string(RoleMember), string(RoleObserver)} }
 
+// Notifier is one entry of the notifiers section. Which keys it takes depends on
+// its kind; any other key is an error.
+type Notifier struct {
+	// Kind is the way in which it is told.
+	//
+	//	notifiers: {desk: {kind: desktop}}
+	Kind NotifierKind `json:"kind" required:"true"`
+
+	// URL is where kind webhook, which needs it, sends each notification. It is
+	// https, or http to this machine by its address or as localhost, and carries no
+	// user name, no password and no query. Redirects are not followed.
+	//
+	//	notifiers:
+	//	  ops: {kind: webhook, url: "https://hooks.example.com/regent", secret_env: REGENT_WEBHOOK_SECRET}
+	URL string `json:"url,omitempty" secret:"true"`
+
+	// SecretEnv is the name of the environment variable that holds the secret by
+	// which a webhook is signed. Kind webhook may have it. The secret itself never
+	// stands in this file. It has 16 bytes at least, and is looked up each time.
+	//
+	//	notifiers:
+	//	  ops: {kind: webhook, url: "https://hooks.example.com/regent", secret_env: REGENT_WEBHOOK_SECRET}
+	SecretEnv string `json:"secret_env,omitempty" secret:"true"`
+
+	// SecretFile is the file that holds the secret, in place of secret_env. It has
+	// to exist and should be readable by its owner alone. It is read each time, so
+	// that a secret can be replaced whenever you like.
+	//
+	//	notifiers:
+	//	  ops: {kind: webhook, url: "https://hooks.example.com/regent", secret_file: secrets/webhook}
+	SecretFile string `json:"secret_file,omitempty" secret:"true"`
+
+	// CAFile is a file of certificates in PEM that are trusted to sign the one of
+	// url, in place of those of the system. Kind webhook may have it.
+	//
+	//	notifiers:
+	//	  ops: {kind: webhook, url: "https://hooks.internal.example.com", secret_file: secrets/webhook, ca_file: ca.pem}
+	CAFile string `json:"ca_file,omitempty"`
+
+	// Command is the program that is told, and its arguments. Kind command needs
+	// it. It is started for each notification, which is its standard input. The
+	// program is a path and has to be executable; it is not looked up in PATH, and
+	// no shell takes part.
+	//
+	//	notifiers: {mail: {kind: command, command: [bin/notify]}}
+	Command []string `json:"command,omitempty"`
+
+	// Env are the environment variables, by name, that the program sees besides
+	// PATH, HOME, LANG, LC_ALL, TMPDIR and TZ. Kind command may have them.
+	//
+	//	notifiers: {mail: {kind: command, command: [bin/notify], env: [SMTP_HOST]}}
+	Env []string `json:"env,omitempty" unique:"true"`
+
+	// Plugin is the plugin, by its name below plugins, that is told. Kind plugin
+	// needs it.
+	//
+	//	plugins: {acme: {command: [bin/acme-notifier]}}
+	//	notifiers: {acme: {kind: plugin, plugin: acme}}
+	Plugin string `json:"plugin,omitempty"`
+
+	// Events are what it is told of.
+	//
+	//	notifiers:
+	//	  desk: {kind: desktop, events: [pending, notice]}
+	Events []NotifierEvent `json:"events,omitempty" default:"[pending]" unique:"true"`
+
+	// Details are how much it is told. Whatever they are, it is told who asks and
+	// in which workspace, what kind of thing is asked, and what became of it. What
+	// Regent knows to be a secret is masked in all that is told.
+	//
+	//	notifiers:
+	//	  desk: {kind: desktop, details: none}
+	Details NotifierDetails `json:"details,omitempty" default:"summary"`
+}
+
+// NotifierKind is the way in which a notifier is told.
+type NotifierKind string
+
+// The kinds of notifier.
+const (
+	// NotifierWebhook is an address that notifications are sent to.
+	NotifierWebhook NotifierKind = "webhook"
+	// NotifierDesktop is the desktop of the user that the daemon runs as.
+	NotifierDesktop NotifierKind = "desktop"
+	// NotifierCommand is a program that is started for each notification.
+	NotifierCommand NotifierKind = "command"
+	// NotifierPlugin is one of the plugins.
+	NotifierPlugin NotifierKind = "plugin"
+)
+
+func (NotifierKind) values() []string {
+	return []string{string(NotifierWebhook), string(NotifierDesktop), string(NotifierCommand), string(NotifierPlugin)}
+}
+
+// NotifierEvent is something that a notifier can be told of.
+type NotifierEvent string
+
+// The events.
+const (
+	// NotifyPending is a request that waits for a person, from the start or because reviewers have not settled it.
+	NotifyPending NotifierEvent = "pending"
+	// NotifyDecided is a decision, whoever gave it.
+	NotifyDecided NotifierEvent = "decided"
+	// NotifyClosed is the end of a request whose answer was not heard: it expired, was cancelled or lost, or nobody knows.
+	NotifyClosed NotifierEvent = "closed"
+	// NotifyNotice is something about rules, ledger or files that whoever runs the home should know.
+	NotifyNotice NotifierEvent = "notice"
+)
+
+func (NotifierEvent) values() []string {
+	return []string{string(NotifyPending), string(NotifyDecided), string(NotifyClosed), string(NotifyNotice)}
+}
+
+// NotifierDetails are how much a notifier is told.
+type NotifierDetails string
+
+// The details.
+const (
+	// DetailsNone leaves out all words about the request.
+	DetailsNone NotifierDetails = "none"
+	// DetailsSummary has a line about it: the start of the command, the name of the tool.
+	DetailsSummary NotifierDetails = "summary"
+	// DetailsRequest has the whole request, as it is recorded.
+	DetailsRequest NotifierDetails = "request"
+)
+
+func (NotifierDetails) values() []string {
+	return []string{string(DetailsNone), string(DetailsSummary), string(DetailsRequest)}
+}
+
 // Ledger is the ledger section.
 type Ledger struct {
 	// Driver is the kind of store.
@@ -804,7 +943,7 @@ func (c *Config) Pos(path string) (KeyPos, bool) {
 
 // homeSections are the sections that only the file of a home may hold. A test
 // keeps them equal to the fields that say so.
-var homeSections = []string{"server", "principals", "ledger"}
+var homeSections = []string{"server", "principals", "notifiers", "ledger"}
 
 // HomeOnly returns the keys of this file that only the file of a home may
 // hold, in the order of the file. A workspace's file with any of them has

@@ -180,6 +180,8 @@ func bearer(path string) string {
 		return "reviewer"
 	case strings.HasPrefix(path, "plugins."):
 		return "plugin"
+	case strings.HasPrefix(path, "notifiers."):
+		return "notifier"
 	default:
 		return path
 	}
@@ -196,6 +198,9 @@ func keyOf(f reflect.StructField) (string, bool) {
 func (d *decoder) otherKey(key, parent string, siblings []string) string {
 	switch reduce(key) {
 	case "apikey", "token", "secret", "password":
+		if strings.HasPrefix(parent, "notifiers.") {
+			return "no secret stands in this file: use secret_env or secret_file"
+		}
 		return "no secret stands in this file: use api_key_env or api_key_file"
 	}
 	if meant, ok := nearest(key, siblings); ok {

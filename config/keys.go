@@ -16,7 +16,7 @@ type Key struct {
 	// Field is the Go field that documents the key, as in Permissions.Mode.
 	Field string `json:"-"`
 	// Type is what the value is: text, word, whole number, number, true or false, list of
-	// text, list of mappings, mapping, or a choice of two of them.
+	// text, list of words, list of mappings, mapping, or a choice of two of them.
 	Type string `json:"type"`
 	// Values are the words that are taken, for a closed set.
 	Values []string `json:"values,omitempty"`
@@ -119,6 +119,9 @@ func describeType(key *Key, v reflect.Value, tag reflect.StructTag) {
 		key.Type = "list of text"
 		if v.Type().Elem().Kind() == reflect.Struct {
 			key.Type = "list of mappings"
+		}
+		if closed, ok := reflect.Zero(v.Type().Elem()).Interface().(enum); ok {
+			key.Type, key.Values, key.GoType = "list of words", closed.values(), v.Type().Elem().Name()
 		}
 		if !key.Required {
 			def = "[]"

@@ -213,6 +213,11 @@ var settings = []setting{
 		rule:   "false after true",
 		looser: switched("principals.step_up", "answers count without fresh proof", func(c *Config) *bool { return &c.Principals.StepUp }).looser,
 	},
+	{
+		path:   "notifiers",
+		rule:   "an added, changed or removed notifier",
+		looser: notifiersLooser,
+	},
 	{path: "ledger.driver"},
 	{path: "ledger.path"},
 }
@@ -379,6 +384,18 @@ func entriesLooser[V any](section, reason string, base, other map[string]V) []ch
 			found = append(found, change{section + "." + name, "", "", reason})
 		case !reflect.DeepEqual(before, other[name]):
 			found = append(found, change{section + "." + name, "", "", reason + " in another way"})
+		}
+	}
+	return found
+}
+
+// notifiersLooser counts each change: a notifier that is added or changed is told
+// of what agents ask, and one that is removed no longer is.
+func notifiersLooser(base, other *Config) []change {
+	found := entriesLooser("notifiers", "this notifier is told of requests", base.Notifiers, other.Notifiers)
+	for _, name := range slices.Sorted(maps.Keys(base.Notifiers)) {
+		if _, ok := other.Notifiers[name]; !ok {
+			found = append(found, change{"notifiers." + name, "", "", "this notifier is no longer told of requests"})
 		}
 	}
 	return found
@@ -565,7 +582,7 @@ func (c *Config) writes(path string) bool {
 
 func homeOnly(path string) bool {
 	return slices.ContainsFunc(homeSections, func(section string) bool {
-		return strings.HasPrefix(path, section+".")
+		return path == section || strings.HasPrefix(path, section+".")
 	})
 }
 

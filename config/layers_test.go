@@ -107,6 +107,10 @@ var steps = []struct {
 	{"a reviewer is removed", "reviewers: {a/b: {kind: rego, query: data.x}}", "", nil},
 	{"a plugin is added", "", "plugins: {a: {command: [/x]}}", []string{`plugins.a: "" to ""`}},
 	{"a plugin's pin is removed", "plugins: {a: {command: [/x], sha256: 6b51d431df5d7f141cbececcf79edf3dd861c3b4069f0b11661a3eefacbba918}}", "plugins: {a: {command: [/x]}}", []string{`plugins.a: "" to ""`}},
+	{"a notifier is added", "", "notifiers: {a: {kind: desktop}}", []string{`notifiers.a: "" to ""`}},
+	{"a notifier is told more", "notifiers: {a: {kind: desktop}}", "notifiers: {a: {kind: desktop, details: request}}", []string{`notifiers.a: "" to ""`}},
+	{"a notifier is removed", "notifiers: {a: {kind: desktop}}", "", []string{`notifiers.a: "" to ""`}},
+	{"a notifier stays", "notifiers: {a: {kind: desktop}}", "notifiers: {a: {kind: desktop, events: [pending]}}", nil},
 	{"a plugin is removed", "plugins: {a: {command: [/x]}}", "", nil},
 
 	{"agents may ask again", "request_permissions: {enabled: false}", "request_permissions: {enabled: true}", []string{`request_permissions.enabled: "false" to "true"`}},
@@ -461,6 +465,7 @@ var file = rapid.Custom(func(t *rapid.T) string {
 		"reviewers": {"{a/a: {kind: rego, query: data.a}}", "{a/a: {kind: rego, query: data.b}, a/b: {kind: rego, query: data.a}}"},
 		"plugins":   {"{p: {command: [/p]}}", "{p: {command: [/p, -v]}, q: {command: [/q]}}"},
 		"ledger":    {"{path: x}"},
+		"notifiers": {"{a: {kind: desktop}}", "{a: {kind: desktop, details: none}, b: {kind: command, command: [/b]}}"},
 	})
 	section("permissions", map[string][]string{
 		"mode": {"manual", "auto_allow", "model_review"}, "harness_mode": {"manual", "auto_allow"},

@@ -74,6 +74,9 @@ func TestLoadChecksTheFilesReferredTo(t *testing.T) {
 		{"a key file is a file", "reviewers: {a/b: {kind: model, provider: openai, model: m, api_key_file: secrets}}\n", map[string]string{"secrets/x": ""}, "2:60: reviewers.a/b.api_key_file: DIR/secrets is not a file"},
 		{"certificates exist", "reviewers: {a/b: {kind: model, provider: openai, model: m, ca_file: g}}\n", nil, "2:60: reviewers.a/b.ca_file: DIR/g does not exist"},
 		{"certificates are a file", "reviewers: {a/b: {kind: model, provider: openai, model: m, ca_file: g}}\n", map[string]string{"g/x": ""}, "2:60: reviewers.a/b.ca_file: DIR/g is not a file"},
+		{"a notifier's program exists", "notifiers: {a: {kind: command, command: [bin/a]}}\n", nil, "2:42: notifiers.a.command[0]: DIR/bin/a does not exist; programs are not looked up in PATH: write the path of this one"},
+		{"a secret of a webhook exists", "notifiers: {a: {kind: webhook, url: \"https://x.example\", secret_file: s}}\n", nil, "2:58: notifiers.a.secret_file: DIR/s does not exist"},
+		{"certificates of a webhook exist", "notifiers: {a: {kind: webhook, url: \"https://x.example\", secret_env: S, ca_file: c}}\n", nil, "2:73: notifiers.a.ca_file: DIR/c does not exist"},
 		{"guidance exists", "reviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g}}\n", nil, "2:60: reviewers.a/b.guidance_file: DIR/g does not exist"},
 		{"guidance is a file", "reviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g}}\n", map[string]string{"g/x": ""}, "2:60: reviewers.a/b.guidance_file: DIR/g is not a file"},
 		{"guidance says something", "reviewers: {a/b: {kind: model, provider: openai, model: m, guidance_file: g}}\n", map[string]string{"g": " \n"}, "2:60: reviewers.a/b.guidance_file: DIR/g is empty"},
@@ -155,7 +158,8 @@ func TestLoadWarnsOfFilesOthersReach(t *testing.T) {
 		"config.yaml": "version: 1\nreviewers:\n" +
 			"  a/m: {kind: model, provider: openai, model: m, api_key_file: key}\n" +
 			"  a/c: {kind: command, command: [bin/check]}\n" +
-			"request_permissions: {after: [{command: [bin/tell]}]}\n",
+			"request_permissions: {after: [{command: [bin/tell]}]}\n" +
+			"notifiers: {ops: {kind: webhook, url: \"https://x.example\", secret_file: key}, raw: {kind: webhook, url: \"https://x.example\"}}\n",
 		"key": "", "bin/check": "", "bin/tell": "",
 	})
 	for _, program := range []string{"bin/check", "bin/tell"} {
@@ -178,6 +182,8 @@ func TestLoadWarnsOfFilesOthersReach(t *testing.T) {
 		"reviewers.a/m.api_key_file: others can read DIR/key",
 		"reviewers.a/c.command[0]: anyone can change DIR/bin/check",
 		"request_permissions.after[0].command[0]: anyone can change DIR/bin/tell",
+		"notifiers.ops.secret_file: others can read DIR/key",
+		"notifiers.raw: is not signed, so that its receiver cannot tell who sends",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -133,6 +133,22 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Members: map[string]config.Role{"user:kim": "member", "user:lee": "observer"},
 			StepUp:  true,
 		},
+		Notifiers: map[string]config.Notifier{
+			"ops": {
+				Kind: "webhook", URL: "https://hooks.example.com/regent", SecretEnv: "REGENT_WEBHOOK_SECRET", CAFile: "/home/sam/.regent/secrets/ca.pem",
+				Events: []config.NotifierEvent{"pending", "decided", "closed", "notice"}, Details: "none",
+			},
+			"team": {
+				Kind: "webhook", URL: "http://127.0.0.1:8080/hook", SecretFile: "/home/sam/.regent/secrets/webhook",
+				Events: []config.NotifierEvent{"pending"}, Details: "summary",
+			},
+			"desk": {Kind: "desktop", Events: []config.NotifierEvent{"pending"}, Details: "summary"},
+			"mail": {
+				Kind: "command", Command: []string{"/home/sam/.regent/bin/notify", "--to", "ops@example.com"}, Env: []string{"SMTP_HOST"},
+				Events: []config.NotifierEvent{"pending", "closed"}, Details: "summary",
+			},
+			"acme": {Kind: "plugin", Plugin: "acme", Events: []config.NotifierEvent{"pending"}, Details: "summary"},
+		},
 		Ledger: config.Ledger{Driver: config.LedgerSQLite, Path: "/home/sam/.regent/runtime/runtime.db"},
 		Path:   "/home/sam/.regent/config.yaml",
 		Dir:    "/home/sam/.regent",
@@ -166,6 +182,9 @@ func concrete(path string, c *config.Config) []string {
 		paths = append(paths, before+name+after)
 	}
 	for name := range c.Plugins {
+		paths = append(paths, before+name+after)
+	}
+	for name := range c.Notifiers {
 		paths = append(paths, before+name+after)
 	}
 	return paths
@@ -268,7 +287,7 @@ var parseErrors = []struct{ name, text, want string }{
 	{"keys are no numbers", "version: 1\nplugins: {7: {command: [x]}}\n", `config.yaml:2:11: plugins.7: a key has to be text, not the number 7; put it in quotes`},
 
 	// Keys.
-	{"an unknown key is refused", "version: 1\nextra: 1\n", `config.yaml:2:1: extra: unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, request_permissions, server, principals, ledger`},
+	{"an unknown key is refused", "version: 1\nextra: 1\n", `config.yaml:2:1: extra: unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, request_permissions, server, principals, notifiers, ledger`},
 	{"a misspelt key is guessed", "version: 1\npermisions: {mode: manual}\n", `config.yaml:2:1: permisions: unknown key; did you mean permissions?`},
 	{"swapped letters are guessed", "version: 1\npermissions:\n  mdoe: manual\n", `config.yaml:3:3: permissions.mdoe: unknown key; did you mean mode?`},
 	{"a key in another spelling is guessed", "version: 1\npermissions:\n  harnessMode: manual\n", `config.yaml:3:3: permissions.harnessMode: unknown key; did you mean harness_mode?`},
@@ -279,10 +298,10 @@ var parseErrors = []struct{ name, text, want string }{
 	{"a name is written once", "version: 1\nplugins:\n  a: {command: [x]}\n  a: {command: [y]}\n", `config.yaml:4:3: plugins.a: is written twice; the first is at line 3`},
 	{"a key has a value", "version: 1\npermissions:\n", `config.yaml:2:1: permissions: has no value; give it one or remove the key`},
 	{"null is no value", "version: 1\npolicy: {paths: ~}\n", `config.yaml:2:10: policy.paths: has no value; give it one or remove the key`},
-	{"a key that would break the message is quoted", "version: 1\n\"a\\nb\": 1\n", `config.yaml:2:1: "a\nb": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, request_permissions, server, principals, ledger`},
+	{"a key that would break the message is quoted", "version: 1\n\"a\\nb\": 1\n", `config.yaml:2:1: "a\nb": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, request_permissions, server, principals, notifiers, ledger`},
 
 	{"part of a key is enough to guess it", "version: 1\npermissions: {harness: manual}\n", `config.yaml:2:15: permissions.harness: unknown key; did you mean harness_mode?`},
-	{"a long key is cut short", "version: 1\n" + strings.Repeat("k", 80) + ": 1\n", `config.yaml:2:1: "` + strings.Repeat("k", 60) + `…": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, request_permissions, server, principals, ledger`},
+	{"a long key is cut short", "version: 1\n" + strings.Repeat("k", 80) + ": 1\n", `config.yaml:2:1: "` + strings.Repeat("k", 60) + `…": unknown key; the keys here are version, permissions, approval_policy, policy, reviewers, plugins, request_permissions, server, principals, notifiers, ledger`},
 	{"a name is not endless", "version: 1\nplugins: {" + strings.Repeat("k", 129) + ": {command: [x]}}\n", `config.yaml:2:11: plugins."` + strings.Repeat("k", 60) + `…": is no name to use here; use at most 128 characters`},
 	{"a principal's name has no spaces", "version: 1\nprincipals: {members: {user sam: observer}}\n", `config.yaml:2:24: principals.members."user sam": is no name to use here; a principal's name holds no spaces, as in user:sam`},
 	{"an alias is no key", "version: 1\nplugins: {a: &x {command: [y]}, *x : z}\n", `config.yaml:2:11: plugins.a: anchors are not allowed; remove &x`},
@@ -423,6 +442,24 @@ var parseErrors = []struct{ name, text, want string }{
 	{"a hook takes some time", "version: 1\nrequest_permissions:\n  before: [{command: [x], timeout_seconds: 0}]\n", `config.yaml:3:27: request_permissions.before[0].timeout_seconds: 0 is out of range; use 1 to 60`},
 	{"a hook takes a minute at most", "version: 1\nrequest_permissions:\n  before: [{command: [x], timeout_seconds: 61}]\n", `config.yaml:3:27: request_permissions.before[0].timeout_seconds: 61 is out of range; use 1 to 60`},
 	{"a hook's environment variable has no value here", "version: 1\nrequest_permissions:\n  before: [{command: [x], env: [A, B=hunter2]}]\n", `config.yaml:3:36: request_permissions.before[0].env[1]: is no name of an environment variable; name the variable alone; its value comes from the environment`},
+	{"a notifier has a kind", "version: 1\nnotifiers:\n  ops: {url: x}\n", `config.yaml:3:3: notifiers.ops.kind: is missing; every notifier needs it`},
+	{"a notifier has a known kind", "version: 1\nnotifiers:\n  ops: {kind: hook}\n", `config.yaml:3:9: notifiers.ops.kind: unknown value "hook"; use one of webhook, desktop, command, plugin (did you mean webhook?)`},
+	{"a notifier's name is plain", "version: 1\nnotifiers:\n  a/b: {kind: desktop}\n", `config.yaml:3:3: notifiers.a/b: is no name to use here; use letters, digits, hyphens and underscores`},
+	{"a webhook has an address", "version: 1\nnotifiers:\n  ops: {kind: webhook}\n", `config.yaml:3:3: notifiers.ops.url: is missing; a notifier of kind webhook needs it`},
+	{"a webhook's address is one", "version: 1\nnotifiers:\n  ops: {kind: webhook, url: hooks.example.com}\n", `config.yaml:3:24: notifiers.ops.url: is no web address; write it as in https://hooks.example.com/regent`},
+	{"a webhook is encrypted", "version: 1\nnotifiers:\n  ops: {kind: webhook, url: \"http://hooks.example.com\"}\n", `config.yaml:3:24: notifiers.ops.url: would tell of requests over the network unencrypted; use https`},
+	{"a webhook's address carries no secret, and it is not repeated", "version: 1\nnotifiers:\n  ops: {kind: webhook, url: \"https://hooks.example.com/?sig=hunter2\"}\n", `config.yaml:3:24: notifiers.ops.url: carries a user, a query or a fragment; write the address alone; secret_env or secret_file is what the receiver knows us by`},
+	{"a webhook's secret is named, and not repeated", "version: 1\nnotifiers:\n  ops: {kind: webhook, url: \"https://x.example\", secret_env: hunter-2}\n", `config.yaml:3:50: notifiers.ops.secret_env: is no name of an environment variable; name the variable that holds the secret, not the secret`},
+	{"a webhook's secret does not stand here", "version: 1\nnotifiers:\n  ops: {kind: webhook, secret: hunter2}\n", `config.yaml:3:24: notifiers.ops.secret: unknown key; no secret stands in this file: use secret_env or secret_file`},
+	{"a webhook has one secret", "version: 1\nnotifiers:\n  ops: {kind: webhook, url: \"https://x.example\", secret_env: A, secret_file: b}\n", `config.yaml:3:65: notifiers.ops.secret_file: stands beside secret_env; keep one of the two`},
+	{"a desktop has no address", "version: 1\nnotifiers:\n  desk: {kind: desktop, url: \"https://x.example\"}\n", `config.yaml:3:25: notifiers.desk.url: means nothing to a notifier of kind desktop; such a notifier takes events, details`},
+	{"a notifier's command has a program", "version: 1\nnotifiers:\n  mail: {kind: command, command: []}\n", `config.yaml:3:25: notifiers.mail.command: is empty; write the program and its arguments`},
+	{"a notifier's environment variable has no value here", "version: 1\nnotifiers:\n  mail: {kind: command, command: [x], env: [A=b]}\n", `config.yaml:3:45: notifiers.mail.env[0]: is no name of an environment variable; name the variable alone; its value comes from the environment`},
+	{"a notifier's plugin is declared", "version: 1\nnotifiers:\n  acme: {kind: plugin, plugin: acme}\n", `config.yaml:3:24: notifiers.acme.plugin: no plugin is named acme; declare it below plugins`},
+	{"a notifier is told of something", "version: 1\nnotifiers:\n  desk: {kind: desktop, events: []}\n", `config.yaml:3:25: notifiers.desk.events: is empty; name what it is told of, or remove the notifier`},
+	{"events go by name", "version: 1\nnotifiers:\n  desk: {kind: desktop, events: [asked]}\n", `config.yaml:3:34: notifiers.desk.events[0]: unknown value "asked"; use one of pending, decided, closed, notice`},
+	{"an event is listed once", "version: 1\nnotifiers:\n  desk: {kind: desktop, events: [pending, pending]}\n", `config.yaml:3:43: notifiers.desk.events[1]: "pending" is listed twice; the first is at line 3`},
+	{"details go by name", "version: 1\nnotifiers:\n  desk: {kind: desktop, details: full}\n", `config.yaml:3:25: notifiers.desk.details: unknown value "full"; use one of none, summary, request`},
 	{"a hook's environment variable is listed once", "version: 1\nrequest_permissions:\n  before: [{command: [x], env: [A, A]}]\n", `config.yaml:3:36: request_permissions.before[0].env[1]: "A" is listed twice; the first is at line 3`},
 
 	// Home.
@@ -611,7 +648,7 @@ func TestHomeOnly(t *testing.T) {
 			sections = append(sections, key.Path)
 		}
 	}
-	if diff := cmp.Diff([]string{"server", "principals", "ledger"}, sections); diff != "" {
+	if diff := cmp.Diff([]string{"server", "principals", "notifiers", "ledger"}, sections); diff != "" {
 		t.Errorf("sections that say so (-want +got):\n%s", diff)
 	}
 }

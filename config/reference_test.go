@@ -177,7 +177,7 @@ func TestKeysNameEveryField(t *testing.T) {
 		reflect.TypeFor[config.Granular](), reflect.TypeFor[config.Policy](), reflect.TypeFor[config.Organization](),
 		reflect.TypeFor[config.Capabilities](), reflect.TypeFor[config.Reviewer](), reflect.TypeFor[config.Plugin](),
 		reflect.TypeFor[config.RequestPermissions](), reflect.TypeFor[config.Hook](),
-		reflect.TypeFor[config.Server](), reflect.TypeFor[config.Principals](), reflect.TypeFor[config.Ledger](),
+		reflect.TypeFor[config.Server](), reflect.TypeFor[config.Principals](), reflect.TypeFor[config.Notifier](), reflect.TypeFor[config.Ledger](),
 	} {
 		for i := range typ.NumField() {
 			field := typ.Field(i)

@@ -7,9 +7,9 @@ import (
 // What follows lets the external tests put failures in the place of the system's
 // file events, which no test can cause at will.
 
-type Notifier = notifier
+type FileEvents = notifier
 
-func NewWatcherOn(o WatcherOptions, system Notifier, events <-chan fsnotify.Event, faults <-chan error) *Watcher {
+func NewWatcherOn(o WatcherOptions, system FileEvents, events <-chan fsnotify.Event, faults <-chan error) *Watcher {
 	return newWatcher(o, system, events, faults, nil)
 }
 
