@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,6 +83,7 @@ func Read(o Options) (*Setup, error) {
 	if home.SHA256 != "" {
 		s.Files = append(s.Files, home.Path)
 	}
+	written := []*config.Config{home}
 	var layers []rego.Layer
 	if o.Home != "" {
 		layers = append(layers, rego.Layer{Name: rego.Home, Dir: home.Dir, Paths: home.Policy.Paths})
@@ -98,6 +100,7 @@ func Read(o Options) (*Setup, error) {
 				return nil, err
 			}
 			s.Dir, s.Trusted = file.Dir, o.Trusted
+			written = []*config.Config{file, home}
 			s.Files = append(s.Files, file.Path)
 			s.Warnings = append(s.Warnings, warnings...)
 			lay := config.TightenOnly
@@ -127,6 +130,7 @@ func Read(o Options) (*Setup, error) {
 		Layers:    layers,
 		Protected: protected(home, s.Config),
 		Sealed:    sealed(home),
+		Reviewers: reviewerRules(s.Config, written),
 	}
 	var err error
 	if s.Source.Others, err = others(s.Config, s.Config.Dir, home.Dir); err != nil {
@@ -188,6 +192,27 @@ func Settings(c *config.Config) rego.Settings {
 		}
 	}
 	return s
+}
+
+// reviewerRules are the reviewers of a configuration that are rules, with the place
+// in the first of the files that says so.
+func reviewerRules(c *config.Config, written []*config.Config) []rego.ReviewerRule {
+	var rules []rego.ReviewerRule
+	for _, name := range slices.Sorted(maps.Keys(c.Reviewers)) {
+		r := c.Reviewers[name]
+		if r.Kind != config.ReviewerRego {
+			continue
+		}
+		rule := rego.ReviewerRule{Name: name, Query: r.Query, File: c.Path}
+		for _, file := range written {
+			if pos, ok := file.Pos("reviewers." + name + ".query"); ok && file.Reviewers[name].Query == r.Query {
+				rule.File, rule.Line, rule.Column = file.Path, pos.Line, pos.Column
+				break
+			}
+		}
+		rules = append(rules, rule)
+	}
+	return rules
 }
 
 // Find returns the workspace that calls in a folder belong to, as config.Find
@@ -287,6 +312,11 @@ func protected(home, merged *config.Config) []string {
 	for _, reviewer := range merged.Reviewers {
 		if len(reviewer.Command) > 0 {
 			add(reviewer.Command[0])
+		}
+	}
+	for _, notifier := range home.Notifiers {
+		if len(notifier.Command) > 0 {
+			add(notifier.Command[0])
 		}
 	}
 	for _, hook := range slices.Concat(merged.RequestPermissions.Before, merged.RequestPermissions.After) {

@@ -299,7 +299,8 @@ func TestOrganization(t *testing.T) {
 
 func TestProtectedFiles(t *testing.T) {
 	root := files(t, map[string]string{
-		"home/": "",
+		"home/config.yaml": "version: 1\nnotifiers: {mail: {kind: command, command: [bin/mail]}}\n",
+		"home/bin/mail":    "#!/bin/sh\n",
 		"w/config.yaml": "version: 1\nplugins: {acme: {command: [bin/acme]}}\nreviewers: {acme/checks: {kind: command, command: [bin/checks]}}\n" +
 			"request_permissions: {before: [{reviewer: acme/checks}, {command: [bin/screen]}], after: [{command: [bin/tell]}]}\n",
 		"w/bin/screen": "#!/bin/sh\n",
@@ -309,7 +310,7 @@ func TestProtectedFiles(t *testing.T) {
 	})
 	at := func(name string) string { return filepath.Join(root, name) }
 	s := read(t, gate.Options{Home: at("home"), Workspace: at("w"), Trusted: true})
-	for _, want := range []string{"home/config.yaml", "home/runtime/runtime.db", "w/config.yaml", "w/bin/acme", "w/bin/checks", "w/bin/screen", "w/bin/tell"} {
+	for _, want := range []string{"home/config.yaml", "home/bin/mail", "home/runtime/runtime.db", "w/config.yaml", "w/bin/acme", "w/bin/checks", "w/bin/screen", "w/bin/tell"} {
 		if !slices.Contains(s.Source.Protected, at(want)) {
 			t.Errorf("%s is not protected; protected are %v", want, s.Source.Protected)
 		}
