@@ -93,6 +93,8 @@ const (
 	Outcome_OUTCOME_ALLOW       Outcome = 1
 	Outcome_OUTCOME_DENY        Outcome = 2
 	Outcome_OUTCOME_UNSURE      Outcome = 3
+	// Deny, and end the turn.
+	Outcome_OUTCOME_CANCEL Outcome = 4
 )
 
 // Enum value maps for Outcome.
@@ -102,12 +104,14 @@ var (
 		1: "OUTCOME_ALLOW",
 		2: "OUTCOME_DENY",
 		3: "OUTCOME_UNSURE",
+		4: "OUTCOME_CANCEL",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNSPECIFIED": 0,
 		"OUTCOME_ALLOW":       1,
 		"OUTCOME_DENY":        2,
 		"OUTCOME_UNSURE":      3,
+		"OUTCOME_CANCEL":      4,
 	}
 )
 
@@ -1228,12 +1232,13 @@ const file_regent_plugin_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rKIND_REVIEWER\x10\x01\x12\x11\n" +
 	"\rKIND_NOTIFIER\x10\x02\x12\x10\n" +
-	"\fKIND_HARNESS\x10\x03*[\n" +
+	"\fKIND_HARNESS\x10\x03*o\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rOUTCOME_ALLOW\x10\x01\x12\x10\n" +
 	"\fOUTCOME_DENY\x10\x02\x12\x12\n" +
-	"\x0eOUTCOME_UNSURE\x10\x03*]\n" +
+	"\x0eOUTCOME_UNSURE\x10\x03\x12\x12\n" +
+	"\x0eOUTCOME_CANCEL\x10\x04*]\n" +
 	"\x04Risk\x12\x14\n" +
 	"\x10RISK_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bRISK_LOW\x10\x01\x12\x0f\n" +
