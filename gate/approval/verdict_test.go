@@ -3,6 +3,7 @@ package approval_test
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -101,7 +102,7 @@ func TestParseReviewDecisionRefusesWhatIsNone(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, kind := range approval.Kinds {
 				got, err := approval.ParseReviewDecision(json.RawMessage(test.text), kind)
-				if !errors.Is(err, approval.ErrInvalid) || got != (approval.Verdict{}) {
+				if !errors.Is(err, approval.ErrInvalid) || !reflect.DeepEqual(got, approval.Verdict{}) {
 					t.Errorf("%s: %+v, %v", kind, got, err)
 				}
 			}
