@@ -1,8 +1,13 @@
+//go:build linux || darwin
+
 package reviewer_test
 
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,6 +74,32 @@ func FuzzParse(f *testing.F) {
 		risk, authorization := text("risk_level"), text("user_authorization")
 		if text("outcome") != "allow" || risk == "critical" || risk == "high" && authorization != "high" {
 			t.Errorf("%q allows", output)
+		}
+	})
+}
+
+// FuzzReply reads replies of providers: whatever they hold, an answer comes without
+// an error or not at all, and all of it is in the reply.
+func FuzzReply(f *testing.F) {
+	for _, d := range dialects {
+		f.Add(d.name, false, []byte(d.reply(whole)))
+		for _, body := range d.odd {
+			f.Add(d.name, false, []byte(body))
+		}
+		for _, events := range append(slices.Collect(maps.Values(d.oddEvents)), d.events(whole[:9], whole[9:])) {
+			f.Add(d.name, true, []byte("data: "+strings.Join(events, "\n\ndata: ")+"\n\n"))
+		}
+	}
+	f.Fuzz(func(t *testing.T, name string, streams bool, data []byte) {
+		if !slices.ContainsFunc(dialects, func(d dialect) bool { return d.name == name }) {
+			return
+		}
+		text, err := reviewer.Reply(name, streams, data)
+		if err != nil && text != "" {
+			t.Errorf("%q with error %v", text, err)
+		}
+		if len(text) > len(data) {
+			t.Errorf("%d bytes of text from %d", len(text), len(data))
 		}
 	})
 }

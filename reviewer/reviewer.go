@@ -22,9 +22,9 @@ var (
 	// ErrUnknown means that the configuration has no reviewer of that name. Ask a
 	// person, and name one of those that it has.
 	ErrUnknown = errors.New("unknown reviewer")
-	// ErrKind means that a reviewer is configured but is of a kind that this
-	// version does not run. Ask a person, and configure a reviewer of another kind.
-	ErrKind = errors.New("kind of reviewer that this version does not run")
+	// ErrKind means that a reviewer is configured but is of a kind that cannot be
+	// run here. Ask a person, and configure a reviewer of another kind.
+	ErrKind = errors.New("kind of reviewer that is not run here")
 )
 
 // Question is what a reviewer is asked. Reviewers do not change it.
@@ -57,6 +57,9 @@ type Reviewer interface {
 	Review(ctx context.Context, q Question) approval.Verdict
 }
 
+// Opener opens a reviewer by its name.
+type Opener func(name string) (Reviewer, error)
+
 // Open returns the reviewer that c configures by that name. The error wraps
 // [ErrUnknown] or [ErrKind]; anything else that stands in its way is a fault of a
 // configuration that package config has not checked. Open starts nothing, and
@@ -64,26 +67,66 @@ type Reviewer interface {
 //
 // A reviewer has its own timeout_seconds for each verdict, or the configuration's
 // permissions.review_timeout_seconds, and less where the context says so.
-func Open(c *config.Config, name string) (Reviewer, error) {
+func Open(c *config.Config, name string) (Reviewer, error) { return OpenWith(c, name, nil) }
+
+// OpenWith is [Open] with somebody who opens reviewers of the kinds rego and plugin,
+// which need more than their configuration. They are asked for by name, also as
+// members of a chain, and for no other kind. Without an opener such a reviewer is an
+// [ErrKind].
+//
+// A member of a chain that cannot be opened does not keep the chain from being
+// opened: its verdict is an error then.
+func OpenWith(c *config.Config, name string, others Opener) (Reviewer, error) {
+	return open(c, name, others, nil)
+}
+
+// open is OpenWith inside of the chains in outer.
+func open(c *config.Config, name string, others Opener, outer []string) (Reviewer, error) {
 	r, ok := c.Reviewers[name]
 	if !ok {
 		return nil, fmt.Errorf("%w: %s: %q is not configured; %s", ErrUnknown, place(c, "reviewers"), name, known(c))
 	}
-	if r.Kind != config.ReviewerCommand {
-		key := "reviewers." + name + ".kind"
-		return nil, fmt.Errorf("%w: %s: %s: a reviewer of kind %q is not asked, people are; use kind %s",
-			ErrKind, place(c, key), key, r.Kind, config.ReviewerCommand)
+	fault := func(key, format string, args ...any) error {
+		key = "reviewers." + name + "." + key
+		return fmt.Errorf("%s: %s: %w", place(c, key), key, fmt.Errorf(format, args...))
 	}
-	if len(r.Command) == 0 || !filepath.IsAbs(r.Command[0]) {
-		key := "reviewers." + name + ".command"
-		return nil, fmt.Errorf("%s: %s: does not start with the absolute path of a program", place(c, key), key)
+	timeout := time.Duration(cmp.Or(r.TimeoutSeconds, c.Permissions.ReviewTimeoutSeconds)) * time.Second
+	switch r.Kind {
+	case config.ReviewerCommand:
+		if len(r.Command) == 0 || !filepath.IsAbs(r.Command[0]) {
+			return nil, fault("command", "does not start with the absolute path of a program")
+		}
+		return &command{name: name, program: Program{Command: slices.Clone(r.Command)}, timeout: timeout}, nil
+	case config.ReviewerModel:
+		m, err := newModel(name, r, timeout)
+		if err != nil {
+			return nil, fault("kind", "%w", err)
+		}
+		return m, nil
+	case config.ReviewerChain:
+		if slices.Contains(outer, name) {
+			return nil, fault("members", "lead back to the chain itself")
+		}
+		ch, err := newChain(name, r, timeout)
+		if err != nil {
+			return nil, fault("decide", "%w", err)
+		}
+		for _, member := range r.Members {
+			m, err := open(c, member, others, append(slices.Clone(outer), name))
+			if err != nil {
+				m = missing{err}
+			}
+			ch.members = append(ch.members, member)
+			ch.reviewers = append(ch.reviewers, m)
+		}
+		return ch, nil
+	case config.ReviewerRego, config.ReviewerPlugin:
+		if others != nil {
+			return others(name)
+		}
 	}
-	seconds := cmp.Or(r.TimeoutSeconds, c.Permissions.ReviewTimeoutSeconds)
-	return &command{
-		name:    name,
-		program: Program{Command: slices.Clone(r.Command)},
-		timeout: time.Duration(seconds) * time.Second,
-	}, nil
+	key := "reviewers." + name + ".kind"
+	return nil, fmt.Errorf("%w: %s: %s: a reviewer of kind %q is not asked, people are", ErrKind, place(c, key), key, r.Kind)
 }
 
 // place is where a key is written, or else the file.

@@ -23,7 +23,9 @@ func TestOpenSaysWhyThereIsNoReviewer(t *testing.T) {
 plugins: {acme: {command: [`+actor(t, "")[0]+`]}}
 `)
 	bare := config.Default("")
-	bare.Reviewers = map[string]config.Reviewer{"acme/checks": {Kind: config.ReviewerCommand, Command: []string{"checks"}}}
+	bare.Reviewers = map[string]config.Reviewer{
+		"acme/checks": {Kind: config.ReviewerCommand, Command: []string{"checks"}}, "acme/odd": {Kind: "oracle"},
+	}
 	for _, test := range []struct {
 		name     string
 		c        *config.Config
@@ -37,10 +39,9 @@ plugins: {acme: {command: [`+actor(t, "")[0]+`]}}
 		{"none is configured", config.Default("/home/x"), "default/reviewer", reviewer.ErrUnknown, []string{
 			"config.yaml: ", `"default/reviewer" is not configured; no reviewer is`,
 		}},
-		{"a model", c, "default/reviewer", reviewer.ErrKind, []string{"config.yaml:3:22: reviewers.default/reviewer.kind: ", `"model"`, "use kind command"}},
 		{"a rule", c, "home/rules", reviewer.ErrKind, []string{"config.yaml:5:5: reviewers.home/rules.kind: ", `"rego"`}},
-		{"a chain", c, "acme/both", reviewer.ErrKind, []string{`"chain"`}},
 		{"a plugin", c, "acme/risk", reviewer.ErrKind, []string{`"plugin"`}},
+		{"a kind that is not known", bare, "acme/odd", reviewer.ErrKind, []string{"reviewers.acme/odd.kind: ", `a reviewer of kind "oracle" is not asked, people are`}},
 		{"a program that would be looked up", bare, "acme/checks", nil, []string{"reviewers.acme/checks.command: does not start with the absolute path"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
