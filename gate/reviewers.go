@@ -10,6 +10,7 @@ import (
 
 	"github.com/regent-policy/regent/config"
 	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/reviewer"
 )
 
 // reviewers are the identities of those whom a ruling has asked, as they are
@@ -63,13 +64,17 @@ func others(c *config.Config, dirs ...string) (string, error) {
 }
 
 // fingerprint is the SHA-256, in hexadecimal, of what makes a reviewer judge as it
-// does: its configuration, that of its plugin, and that of the members of a
-// chain. Where a key to it is kept has no part in it.
+// does: its configuration with the text of its guidance, what every model is told,
+// the configuration of its plugin, and those of the members of a chain. Where a key
+// to it is kept, which file its guidance comes from and what it costs have no part
+// in it.
 func fingerprint(c *config.Config, name string) string {
 	type part struct {
 		Name     string
 		Reviewer config.Reviewer
 		Plugin   *config.Plugin `json:",omitempty"`
+		// Instructions is the version of what models are told; 0 for other kinds.
+		Instructions int `json:",omitempty"`
 	}
 	var parts []part
 	seen := map[string]bool{}
@@ -80,8 +85,11 @@ func fingerprint(c *config.Config, name string) string {
 			return
 		}
 		seen[name] = true
-		r.APIKeyEnv, r.APIKeyFile = "", ""
+		r.APIKeyEnv, r.APIKeyFile, r.GuidanceFile, r.Price = "", "", "", config.Price{}
 		p := part{Name: name, Reviewer: r}
+		if r.Kind == config.ReviewerModel {
+			p.Instructions = reviewer.InstructionsVersion
+		}
 		if plugin, ok := c.Plugins[r.Plugin]; ok {
 			p.Plugin = &plugin
 		}
