@@ -46,16 +46,23 @@ func (p *Policy) Input(r *approval.Request) *Input { return p.facts.input(r) }
 
 // evaluate runs the one query of a decision and returns the object it gives.
 func (p *Policy) evaluate(ctx context.Context, in *Input, options ...oparego.EvalOption) (ast.Object, error) {
+	return p.evaluateQuery(ctx, p.query, in, options...)
+}
+
+func (p *Policy) evaluateQuery(ctx context.Context, q oparego.PreparedEvalQuery, in *Input, options ...oparego.EvalOption) (ast.Object, error) {
 	value, err := in.value(p.asked)
 	if err != nil {
 		return nil, &failure{kind: "evaluation", message: err.Error()}
 	}
-	return p.query1(ctx, p.query, value, options...)
+	return p.query1(ctx, q, value, options...)
 }
 
 // query1 runs a query that binds x to one object. The deadline is OPA's own
 // cancel flag set by a timer, so that no goroutine is started for it.
 func (p *Policy) query1(ctx context.Context, q oparego.PreparedEvalQuery, input ast.Value, options ...oparego.EvalOption) (ast.Object, error) {
+	if ctx.Err() != nil {
+		return nil, stopped(ctx)
+	}
 	cancel := topdown.NewCancel()
 	timer := time.AfterFunc(p.settings.Timeout, cancel.Cancel)
 	defer timer.Stop()
@@ -75,7 +82,7 @@ func (p *Policy) query1(ctx context.Context, q oparego.PreparedEvalQuery, input 
 	results, err := q.Eval(context.WithoutCancel(ctx), options...)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, &failure{kind: "deadline", message: fmt.Sprintf("the evaluation was stopped: %v", context.Cause(ctx))}
+			return nil, stopped(ctx)
 		}
 		return nil, evaluationFailure(err)
 	}
@@ -91,6 +98,11 @@ func (p *Policy) query1(ctx context.Context, q oparego.PreparedEvalQuery, input 
 		return nil, &failure{kind: "output", message: "the decision is not an object"}
 	}
 	return object, nil
+}
+
+// stopped is why an evaluation gave no answer whose caller went away.
+func stopped(ctx context.Context) *failure {
+	return &failure{kind: "deadline", message: fmt.Sprintf("the evaluation was stopped: %v", context.Cause(ctx))}
 }
 
 // failed is the ruling when policy could not rule. A rule that fails must not turn
@@ -111,20 +123,27 @@ func (p *Policy) failed(in *Input, err error) approval.Ruling {
 
 // failure is the ruling that asks because policy could not rule.
 func (p *Policy) failure(err error) approval.Ruling {
-	f := &failure{kind: "evaluation", message: err.Error()}
-	errors.As(err, &f)
+	f := p.fault(err)
 	out := approval.Ruling{
 		Route:     approval.RouteAsk,
 		Effects:   []approval.Effect{approval.EffectUnknown},
 		External:  true,
 		Rules:     []approval.Match{},
-		Reasons:   []string{"policy could not rule, so a person is asked: " + f.message},
+		Reasons:   []string{"policy could not rule, so a person is asked: " + f.Message},
 		Deadlines: p.deadlines(),
 		Epoch:     p.epoch,
-		Failure:   &approval.Failure{Kind: f.kind, Message: f.message, File: f.file, Line: f.line},
+		Failure:   f,
 	}
+	return out
+}
+
+// fault says why an evaluation gave no answer, and which rule is to blame.
+func (p *Policy) fault(err error) *approval.Failure {
+	f := &failure{kind: "evaluation", message: err.Error()}
+	errors.As(err, &f)
+	out := &approval.Failure{Kind: f.kind, Message: f.message, File: f.file, Line: f.line}
 	if r := p.ruleAt(f.file, f.line); r != nil {
-		out.Failure.Rule = r.ID
+		out.Rule = r.ID
 	}
 	return out
 }
@@ -274,8 +293,14 @@ func (p *Policy) ruling(output ast.Object, in *Input) (approval.Ruling, error) {
 		Epoch:     p.epoch,
 	}
 	if out.Route == approval.RouteReview {
-		out.Reviewers = decision.texts("reviewers")
+		// Who is named by several rules is asked once.
+		for _, name := range decision.texts("reviewers") {
+			if !slices.Contains(out.Reviewers, name) {
+				out.Reviewers = append(out.Reviewers, name)
+			}
+		}
 	}
+	var reviews []approval.Match
 	effects, ok := call.get("effects").(ast.Set)
 	if !ok || effects.Len() == 0 {
 		call.fail("effects")
@@ -303,6 +328,9 @@ func (p *Policy) ruling(output ast.Object, in *Input) (approval.Ruling, error) {
 	// The rules that settled the route come first: a deny outranks an ask.
 	for _, name := range decisions {
 		found := rules.matches(p, name)
+		if name == "review" {
+			reviews = found
+		}
 		out.Rules = append(out.Rules, found...)
 		if name == string(out.Route) || name == "review" && out.Route == approval.RouteAsk && len(out.Rules) == len(found) {
 			out.Reasons = append(out.Reasons, messages(found)...)
@@ -313,6 +341,7 @@ func (p *Policy) ruling(output ast.Object, in *Input) (approval.Ruling, error) {
 	if len(out.Rules) > 1 {
 		slices.SortStableFunc(out.Rules, bySeverity)
 	}
+	p.empower(&out, reviews)
 	var err error
 	if out.Ceiling, err = p.ceiling(rules.get("ceiling"), in); err != nil {
 		err = &failure{kind: "output", message: err.Error()}
@@ -373,6 +402,9 @@ func (p *Policy) match(v ast.Value) (approval.Match, error) {
 	}
 	r := p.rules[i]
 	m := r.match("")
+	if r.Decision == "verdict" {
+		m.Verdict = wish(value.Value)
+	}
 	if s, ok := value.Value.(ast.String); ok {
 		m.Message = string(s)
 		return m, nil
@@ -386,11 +418,16 @@ func (p *Policy) match(v ast.Value) (approval.Match, error) {
 	if err := ast.As(value.Value, &said); err != nil || said.Message == "" {
 		// A restriction with an odd value is still a restriction.
 		m.Message = value.String()
-		return m, nil
+	} else {
+		m.Message, m.Reviewers, m.Scope = said.Message, said.Reviewers, said.Scope
+		if said.ID != "" {
+			m.ID = said.ID
+		}
 	}
-	m.Message, m.Reviewers, m.Scope = said.Message, said.Reviewers, said.Scope
-	if said.ID != "" {
-		m.ID = said.ID
+	if said, ok := value.Value.(ast.Object); ok && r.Decision == "review" {
+		if err := r.powers(said, &m); err != nil {
+			return approval.Match{}, fmt.Errorf("rule %s: %w", r.ID, err)
+		}
 	}
 	return m, nil
 }

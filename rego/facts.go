@@ -21,6 +21,22 @@ type Input struct {
 	Request     approval.Request     `json:"request"`
 	Environment approval.Environment `json:"environment"`
 	Facts       Facts                `json:"facts"`
+	// Verdicts are what the reviewers said, in the order in which they were asked,
+	// and Ruling what sent the request to them. Only verdict rules see these two.
+	Verdicts []approval.Verdict `json:"verdicts,omitempty"`
+	Ruling   *Reviewed          `json:"ruling,omitempty"`
+}
+
+// Reviewed is what verdict rules see of the ruling that asked for the verdicts.
+type Reviewed struct {
+	Route approval.Route `json:"route"`
+	// Reviewers are those that were to be asked.
+	Reviewers []string          `json:"reviewers"`
+	Effects   []approval.Effect `json:"effects"`
+	External  bool              `json:"external"`
+	ReadOnly  bool              `json:"read_only"`
+	// Rules are the ids of the rules that fired on the request.
+	Rules []string `json:"rules"`
 }
 
 // Facts is what the request alone and the file system tell about a call. Lists

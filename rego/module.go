@@ -11,7 +11,7 @@ import (
 )
 
 // counted are the names of rules that Regent reads, by what their values are.
-var counted = map[string]bool{"deny": true, "ask": true, "review": true, "allow": true, "ceiling": true, "context": true}
+var counted = map[string]bool{"deny": true, "ask": true, "review": true, "allow": true, "ceiling": true, "context": true, "verdict": true}
 
 // The closed sets of a rule's metadata.
 var (
@@ -23,7 +23,7 @@ var (
 type Rule struct {
 	// ID is custom.id of the nearest metadata, or package and name.
 	ID string `json:"id"`
-	// Decision is deny, ask, review, allow, ceiling or context.
+	// Decision is deny, ask, review, allow, ceiling, context or verdict.
 	Decision string `json:"decision"`
 	Title    string `json:"title,omitempty"`
 	Severity string `json:"severity,omitempty"`
@@ -41,6 +41,8 @@ type Rule struct {
 	place  int
 	// byReference is true for a rule that must stay in its package.
 	byReference bool
+	// untrusted is true for a rule that can only tighten.
+	untrusted bool
 }
 
 // module is one parsed Rego file of a layer.
@@ -129,7 +131,11 @@ func (m *module) identify(annotations *ast.AnnotationSet) ([]*Rule, []*ast.Rule,
 				continue
 			}
 		case r.Default || len(r.Head.Ref()) != 1 || r.Head.Key == nil || r.Head.RuleKind() != ast.MultiValue:
-			at(fmt.Sprintf("%s must be a set of messages", name), fmt.Sprintf(`write %s contains "why" if { ... }`, name))
+			value := `"why"`
+			if name == "verdict" {
+				value = `{"message": "why", "decision": "ask"}`
+			}
+			at(fmt.Sprintf("%s must be a set of messages", name), fmt.Sprintf(`write %s contains %s if { ... }`, name, value))
 			continue
 		}
 		rule := &Rule{
@@ -195,12 +201,17 @@ func (m *module) tag(nodes []*ast.Rule, rules []*Rule, first int) []string {
 		if r.Head.Key == nil {
 			continue // a ceiling: one value for each package, told apart by it
 		}
-		r.Head.Key = ast.ObjectTerm(
+		tags := [][2]*ast.Term{
 			ast.Item(ast.InternedTerm("rule"), ast.InternedTerm(first+i)),
 			ast.Item(ast.InternedTerm("id"), ast.StringTerm(rules[i].ID)),
 			ast.Item(ast.InternedTerm("mode"), ast.StringTerm(rules[i].Mode)),
 			ast.Item(ast.InternedTerm("value"), r.Head.Key),
-		).SetLocation(r.Head.Location)
+		}
+		if rules[i].Decision == "verdict" {
+			// What it decides is known when it fires, and so is whether it may.
+			tags = append(tags, ast.Item(ast.InternedTerm("trusted"), ast.InternedTerm(!rules[i].untrusted)))
+		}
+		r.Head.Key = ast.ObjectTerm(tags...).SetLocation(r.Head.Location)
 		asked = append(asked, m.guard(r)...)
 	}
 	ast.NewGenericVisitor(func(x any) bool {
@@ -382,6 +393,24 @@ type move struct {
 // movedInto is the set of the layers' module that moved rules of a list fill.
 func movedInto(list string) string { return "moved_" + list }
 
+// list is the list of the layers that the rule's values are in.
+func (r *Rule) list() string {
+	if r.Mode != "enforce" {
+		return observedBeside(r.Decision)
+	}
+	return r.Decision
+}
+
+// observedBeside is the list that takes what rules of a name say in mode warn and
+// shadow. Verdict rules are not evaluated with the others, hence not listed with
+// them.
+func observedBeside(name string) string {
+	if name == "verdict" {
+		return "observed_verdict"
+	}
+	return "observed"
+}
+
 // unite decides for each rule how it is reached. Only rules in mode enforce are
 // reached by their own name; the others are observed.
 func unite(rules []*Rule) (*union, error) {
@@ -391,10 +420,7 @@ func unite(rules []*Rule) (*union, error) {
 		if r.Ignored != "" {
 			continue
 		}
-		list := r.Decision
-		if r.Mode != "enforce" {
-			list = "observed"
-		}
+		list := r.list()
 		path := "data." + r.Package + "." + r.Decision
 		first := seen[path]
 		switch {
@@ -405,7 +431,7 @@ func unite(rules []*Rule) (*union, error) {
 				u.lists[list] = append(u.lists[list], fmt.Sprintf(`[{"package": %q, "value": c} | c := %s]`, r.Package, path))
 			}
 		case r.byReference:
-			for list, mode := range map[string]string{r.Decision: "==", "observed": "!="} {
+			for list, mode := range map[string]string{r.Decision: "==", observedBeside(r.Decision): "!="} {
 				if first == nil {
 					u.lists[list] = append(u.lists[list], fmt.Sprintf(`{m | some m in %s; m.mode %s "enforce"}`, path, mode))
 				}
@@ -437,6 +463,9 @@ func (u *union) write() (*ast.Module, error) {
 		fmt.Fprintf(&b, "\t%q: [%s],\n", name, strings.Join(slices.Repeat([]string{"set()"}, len(u.lists[name])), ", "))
 	}
 	b.WriteString("}\n")
+	for _, name := range []string{"verdict", "observed_verdict"} {
+		fmt.Fprintf(&b, "\n%ss := [%s]\n", name, strings.Join(u.lists[name], ", "))
+	}
 	m, err := ast.ParseModuleWithOpts(layersModule, b.String(), parserOptions())
 	if err != nil {
 		return nil, errors.Join(errors.New("unite the layers"), err)

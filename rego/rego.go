@@ -45,6 +45,9 @@ type Source struct {
 	// Others is what else decisions depend on that are made on these rules, as
 	// text: reviewers and plugins. It is part of the fingerprint, and of no rule.
 	Others string
+	// Reviewers are the reviewers that are rules. That they are configured is part of
+	// Others.
+	Reviewers []ReviewerRule
 	// Tools, when not nil, stands in for the built-in tool tables. It exists for
 	// benchmarks of large catalogues.
 	Tools fs.FS
@@ -63,8 +66,11 @@ type Policy struct {
 	compiler *ast.Compiler
 	store    storage.Store
 	// txn is the one read transaction of a store that never changes.
-	txn   storage.Transaction
-	query oparego.PreparedEvalQuery
+	txn storage.Transaction
+	// query is data.regent.route, and judge data.regent.verdict.
+	query, judge oparego.PreparedEvalQuery
+	// opinions are the queries of reviewers that are rules.
+	opinions map[string]opinion
 }
 
 // File is one file that a layer holds, as the loader saw it.
@@ -222,6 +228,12 @@ func Load(ctx context.Context, src Source) (*Policy, error) {
 	if p.query, err = p.prepare(ctx, "x = data.regent.route"); err != nil {
 		return nil, err
 	}
+	if p.judge, err = p.prepare(ctx, "x = data.regent.verdict"); err != nil {
+		return nil, err
+	}
+	if err := p.prepareOpinions(ctx, src); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -336,6 +348,7 @@ func (a *assembled) addLayer(c *contents) []Problem {
 		problems = append(problems, faults...)
 		if c.layer.Untrusted {
 			for _, r := range rules {
+				r.untrusted = true
 				if r.Decision == "allow" {
 					r.Ignored = "the workspace is not trusted, so it can only tighten"
 				}

@@ -24,11 +24,23 @@ var update = flag.Bool("update", false, "write what the tests compare with")
 // each schema alone, and with the comments of the Go fields as descriptions.
 func reflector(t *testing.T) *jsonschema.Reflector {
 	t.Helper()
-	r := &jsonschema.Reflector{
+	var r *jsonschema.Reflector
+	member := false
+	r = &jsonschema.Reflector{
 		Anonymous:      true,
 		DoNotReference: true,
 		Mapper: func(typ reflect.Type) *jsonschema.Schema {
 			switch typ {
+			case reflect.TypeFor[[]approval.Verdict]():
+				// Verdicts inside a verdict are named, and not described again.
+				if member {
+					return &jsonschema.Schema{Type: "array"}
+				}
+				member = true
+				defer func() { member = false }()
+				s := r.ReflectFromType(reflect.TypeFor[approval.Verdict]())
+				s.Version, s.ID = "", ""
+				return &jsonschema.Schema{Type: "array", Items: s}
 			case reflect.TypeFor[json.RawMessage]():
 				return &jsonschema.Schema{} // any value
 			case reflect.TypeFor[[]catalog.Call]():
@@ -55,7 +67,7 @@ func reflector(t *testing.T) *jsonschema.Reflector {
 }
 
 func TestSchemas(t *testing.T) {
-	for name, of := range map[string]any{"request": rego.Input{}, "ruling": approval.Ruling{}} {
+	for name, of := range map[string]any{"request": rego.Input{}, "ruling": approval.Ruling{}, "verdict": approval.VerdictRuling{}} {
 		s := reflector(t).Reflect(of)
 		s.Title = name
 		got, err := json.MarshalIndent(s, "", "  ")

@@ -54,11 +54,25 @@ func (in *Input) value(asked map[string]bool) (ast.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ast.LazyObject(native{
+	n := native{
 		"request":     map[string]any(request),
 		"environment": map[string]any(environmentNative(&in.Environment)),
 		"facts":       map[string]any(in.Facts.native(asked)),
-	}), nil
+	}
+	if in.Ruling != nil {
+		for key, v := range map[string]any{"verdicts": in.Verdicts, "ruling": in.Ruling} {
+			raw, err := json.Marshal(v)
+			if err != nil {
+				return nil, fmt.Errorf("encode the %s: %w", key, err)
+			}
+			term, err := jsonTerm(raw)
+			if err != nil {
+				return nil, fmt.Errorf("encode the %s: %w", key, err)
+			}
+			n[key] = term.Value
+		}
+	}
+	return ast.LazyObject(n), nil
 }
 
 // requestNative is the JSON form of a request.

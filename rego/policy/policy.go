@@ -10,7 +10,7 @@ import (
 
 // FS holds the built-in Rego and the tables.
 //
-//go:embed *.rego call/*.rego effects/*.rego grants/*.rego guards/*.rego lib/*/*.rego tools/*.rego world/*.rego
+//go:embed *.rego call/*.rego effects/*.rego grants/*.rego guards/*.rego lib/*/*.rego tools/*.rego verdicts/*.rego world/*.rego
 //go:embed catalog/commands/*.yaml catalog/tools/*.yaml
 var FS embed.FS
 

@@ -13,6 +13,7 @@ import data.regent.call
 import data.regent.grants
 import data.regent.guards
 import data.regent.layers
+import data.regent.verdicts
 
 # METADATA
 # description: |
@@ -21,6 +22,11 @@ import data.regent.layers
 #   messages are added to the reasons by the engine, which knows the rules.
 # entrypoint: true
 route := {"decision": _decision, "call": call.outcome, "rules": layers.rules}
+
+# METADATA
+# description: what the verdicts of reviewers come to, in input.verdicts
+# entrypoint: true
+verdict := verdicts.outcome
 
 # The order is the law: a deny outranks an ask, which outranks a review, which
 # outranks an allow, whichever layers they come from, and a default is for what

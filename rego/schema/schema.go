@@ -17,8 +17,8 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// Names lists the schemas: request is the input of data.regent.route, ruling
-// its outcome.
+// Names lists the schemas: request is the input of data.regent.route and
+// data.regent.verdict, ruling the outcome of the one and verdict that of the other.
 func Names() []string {
 	entries, err := files.ReadDir(".")
 	if err != nil {
