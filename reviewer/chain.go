@@ -126,6 +126,7 @@ func (ch *chain) sum(said []approval.Verdict) approval.Verdict {
 		v.Usage = added(v.Usage, member.Usage)
 	}
 	needed := cmp.Or(ch.needed, len(ch.members))
+	count := fmt.Sprintf("%d of %d members allow, where %d must", allowed, len(ch.members), needed)
 	var how string
 	switch {
 	case len(said) > 0 && said[len(said)-1].Refuses():
@@ -136,9 +137,9 @@ func (ch *chain) sum(said []approval.Verdict) approval.Verdict {
 	case ch.first:
 		v.Outcome, how = approval.VerdictUnsure, "none of its members answers"
 	case len(ch.members) > 0 && allowed >= needed:
-		v.Outcome, how = approval.VerdictAllow, fmt.Sprintf("%d of %d allow, of which %d are needed", allowed, len(ch.members), needed)
+		v.Outcome, how = approval.VerdictAllow, count
 	default:
-		v.Outcome, how = approval.VerdictUnsure, fmt.Sprintf("%d of %d allow, and %d are needed", allowed, len(ch.members), needed)
+		v.Outcome, how = approval.VerdictUnsure, count
 	}
 	if v.Outcome != approval.VerdictAllow {
 		v.Scope = ""

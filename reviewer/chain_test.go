@@ -139,7 +139,7 @@ func TestChainKeepsWhatItsMembersSaid(t *testing.T) {
 		Reviewer: "acme/all", Outcome: approval.VerdictAllow,
 		// The shortest scope, the highest risk, the lowest authorization.
 		Scope: permission.Turn, Risk: "high", Authorization: "medium",
-		Rationale: "3 of 3 allow, of which 3 are needed; m/0: allow, token=[redacted]; m/1: allow, fine; m/2: allow",
+		Rationale: "3 of 3 members allow, where 3 must; m/0: allow, token=[redacted]; m/1: allow, fine; m/2: allow",
 		Usage:     &approval.Usage{InputTokens: 15, OutputTokens: 3, CostUSD: 0.75},
 		Members:   members,
 	}
@@ -157,8 +157,8 @@ func TestChainSaysHowItCameToIt(t *testing.T) {
 		want    string
 	}{
 		{"", []approval.Verdict{allow, deny}, "m/1 denies; m/0: allow; m/1: deny, no"},
-		{"", []approval.Verdict{allow, unsure}, "1 of 2 allow, and 2 are needed; m/0: allow; m/1: unsure, who knows"},
-		{", decide: any", []approval.Verdict{unsure, allow}, "1 of 2 allow, of which 1 are needed; m/0: unsure, who knows; m/1: allow"},
+		{"", []approval.Verdict{allow, unsure}, "1 of 2 members allow, where 2 must; m/0: allow; m/1: unsure, who knows"},
+		{", decide: any", []approval.Verdict{unsure, allow}, "1 of 2 members allow, where 1 must; m/0: unsure, who knows; m/1: allow"},
 		{", decide: first", []approval.Verdict{unsure, allow}, "m/1 is the first to answer; m/0: unsure, who knows; m/1: allow"},
 		{", decide: first", []approval.Verdict{unsure}, "none of its members answers; m/0: unsure, who knows"},
 	} {
@@ -232,7 +232,7 @@ plugins: {acme: {command: [%s]}}
 	want := []approval.Verdict{
 		{
 			Reviewer: "acme/inner", Outcome: approval.VerdictAllow, Risk: "low", Authorization: "low", Usage: told(true),
-			Rationale: "2 of 2 allow, of which 2 are needed; acme/checks: allow; acme/model: allow, a <push>",
+			Rationale: "2 of 2 members allow, where 2 must; acme/checks: allow; acme/model: allow, a <push>",
 			Members: []approval.Verdict{
 				{Reviewer: "acme/checks", Outcome: approval.VerdictAllow},
 				{Reviewer: "acme/model", Outcome: approval.VerdictAllow, Risk: "low", Authorization: "low", Rationale: "a <push>", Usage: told(true)},
