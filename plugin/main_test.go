@@ -143,6 +143,18 @@ func fake(mode string, args []string) {
 			panic(err)
 		}
 		plugin.Serve(info, allow(func(*pluginpb.Verdict) {}))
+	case "host": // has a plugin, and says which process that is
+		h := plugin.NewHost(plugin.Options{})
+		path, err := os.Executable()
+		if err != nil {
+			panic(err)
+		}
+		s := h.Open(context.Background(), map[string]config.Plugin{"acme": {Command: []string{path, "plugin", "good"}}})
+		if err := s.Err(); err != nil {
+			panic(err)
+		}
+		fmt.Println(h.Status()[0].PID)
+		select {}
 	case "silent":
 		select {}
 	case "exits":
@@ -159,7 +171,6 @@ func fake(mode string, args []string) {
 		}
 	case "stubborn": // does not mind being told to end, nor the end of its input
 		ignoreTermination()
-		fmt.Print("1|1|unix|/nowhere|grpc|AAAA\n")
 		select {}
 	case "child": // starts a process that outlives it, if it can
 		cmd := exec.Command("/bin/sh", "-c", "exec sleep 600")
@@ -388,23 +399,33 @@ func (m *manual) pass(t testing.TB, d time.Duration) {
 	t.Helper()
 	for {
 		m.mu.Lock()
-		if list := m.waiting[d]; len(list) > 0 {
-			m.now = m.now.Add(d)
-			for _, c := range list {
-				c <- m.now
-			}
-			delete(m.waiting, d)
-			m.mu.Unlock()
-			return
-		}
 		more := m.more
 		m.mu.Unlock()
+		if m.passed(d) {
+			return
+		}
 		select {
 		case <-more:
 		case <-time.After(20 * time.Second):
 			t.Fatalf("nobody waits for %v", d)
 		}
 	}
+}
+
+// passed lets d go by if anybody waits for just that long.
+func (m *manual) passed(d time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.waiting[d]
+	if len(list) == 0 {
+		return false
+	}
+	m.now = m.now.Add(d)
+	for _, c := range list {
+		c <- m.now
+	}
+	delete(m.waiting, d)
+	return true
 }
 
 func (m *manual) add(d time.Duration) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -108,10 +109,10 @@ func launch(ctx context.Context, p program, o launchOptions) (*process, error) {
 	}
 	r.kill()
 	started.clear()
-	if fault := r.fault.Load(); fault != nil {
-		err = *fault
-	} else if ctx.Err() != nil {
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
+	} else if fault := r.fault.Load(); fault != nil {
+		err = *fault
 	}
 	if said := out.last(); said != "" {
 		err = fmt.Errorf("%w; it wrote: %s", err, said)
@@ -376,8 +377,13 @@ func checkHello(line string) error {
 	if len(parts) < 6 || parts[5] == "" {
 		return fmt.Errorf("%w: there is no certificate in it; the plugin has to answer to PLUGIN_CLIENT_CERT", ErrHandshake)
 	}
-	if _, err := base64.RawStdEncoding.DecodeString(parts[5]); err != nil {
+	der, err := base64.RawStdEncoding.DecodeString(parts[5])
+	if err != nil {
 		return fmt.Errorf("%w: its certificate is not in base64 without padding", ErrHandshake)
+	}
+	// go-plugin takes none for the roots of the system where it reads none here.
+	if _, err := x509.ParseCertificate(der); err != nil || len(parts[5]) <= 50 {
+		return fmt.Errorf("%w: its certificate is no X.509 certificate in DER", ErrHandshake)
 	}
 	return nil
 }
