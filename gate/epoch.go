@@ -313,6 +313,10 @@ func protected(home, merged *config.Config) []string {
 		if len(reviewer.Command) > 0 {
 			add(reviewer.Command[0])
 		}
+		// Who writes what a model is told has its verdicts, and who says which
+		// certificates are trusted can answer in its place.
+		add(reviewer.GuidanceFile)
+		add(reviewer.CAFile)
 	}
 	for _, notifier := range home.Notifiers {
 		if len(notifier.Command) > 0 {

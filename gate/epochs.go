@@ -399,6 +399,11 @@ func (s *Setup) paths() []string {
 	for _, layer := range s.Source.Layers {
 		paths = append(paths, layer.Paths...)
 	}
+	for _, reviewer := range s.Config.Reviewers {
+		if reviewer.GuidanceFile != "" {
+			paths = append(paths, reviewer.GuidanceFile)
+		}
+	}
 	return append(paths, s.Files...)
 }
 

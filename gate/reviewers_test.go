@@ -3,6 +3,7 @@ package gate_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/regent-policy/regent/gate"
@@ -76,4 +77,36 @@ func TestAnEpochIsAnotherWithOtherGuidance(t *testing.T) {
 	if id() == first {
 		t.Error("another text makes no other epoch")
 	}
+}
+
+func TestGuidanceIsGuardedLikeRules(t *testing.T) {
+	home := files(t, map[string]string{
+		"config.yaml": "version: 1\nreviewers: {acme/model: {kind: model, provider: openai, model: m, guidance_file: g.md, ca_file: ca.pem}}\n",
+		"g.md":        "be strict",
+		"ca.pem":      "",
+	})
+	s, err := gate.Read(gate.Options{Home: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"g.md", "ca.pem"} {
+		if !slices.Contains(s.Source.Protected, filepath.Join(home, name)) {
+			t.Errorf("%s is not protected; protected are %v", name, s.Source.Protected)
+		}
+	}
+}
+
+func TestReloadGuidance(t *testing.T) {
+	h := keep(t, map[string]string{
+		"config.yaml": "version: 1\n" + slow + "reviewers: {acme/model: {kind: model, provider: openai, model: m, guidance_file: g.md}}\n",
+		"g.md":        "be strict",
+	})
+	told := func() string {
+		return h.Of(h.Context(), in("/", "make")).Standing().Epoch.Config.Reviewers["acme/model"].Guidance
+	}
+	if got := told(); got != "be strict" {
+		t.Fatalf("guidance is %q", got)
+	}
+	h.replace("g.md", "be mild")
+	h.until("guidance is read again", func() bool { return told() == "be mild" })
 }
