@@ -100,6 +100,8 @@ var (
 	descQueued     = describe("ledger_queued", "Changes that wait to be written.")
 	descCommits    = describe("ledger_commits_total", "Transactions of the ledger.")
 	descChanges    = describe("ledger_changes_total", "Changes that were asked of the ledger, by what became of them.", "result")
+	descTold       = describe("notifications_total", "What notifiers were told, by what came of it.", "notifier", "result")
+	descUntold     = describe("notifications_queued", "What waits to be told.", "notifier")
 	descFailing    = describe("ledger_failing", "1 while the ledger cannot be kept.")
 )
 
@@ -125,7 +127,7 @@ func (g *gauges) Describe(to chan<- *prometheus.Desc) {
 		descBuild, descRoutes, descFailures, descDecisions, descClosed, descChecked, descRerouted, descFenced, descUnrecorded,
 		descSkips, descVerdicts, descSessions, descTurns, descRefused, descUnmatched, descHookFails, descCallFaults,
 		descWaiting, descInstances, descAgents, descAsks, descReaders, descLoads, descLoadFaults, descWorkspaces,
-		descEvents, descBytes, descQueued, descCommits, descChanges, descFailing,
+		descEvents, descBytes, descQueued, descCommits, descChanges, descFailing, descTold, descUntold,
 	} {
 		to <- d
 	}
@@ -187,6 +189,12 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	}
 	for state, n := range states {
 		gauge(descWorkspaces, n, state)
+	}
+	for _, n := range s.told() {
+		counter(descTold, n.Sent, n.Name, "sent")
+		counter(descTold, n.Failed, n.Name, "failed")
+		counter(descTold, n.Dropped, n.Name, "dropped")
+		gauge(descUntold, int64(n.Queued), n.Name)
 	}
 	store := s.ledger.Stats()
 	gauge(descEvents, store.Head.Seq)

@@ -27,6 +27,7 @@ import (
 	"github.com/regent-policy/regent/gate/ledger"
 	"github.com/regent-policy/regent/harness/native"
 	"github.com/regent-policy/regent/server/credential"
+	"github.com/regent-policy/regent/server/notify"
 	"github.com/regent-policy/regent/server/peer"
 )
 
@@ -74,7 +75,9 @@ type Options struct {
 	Version string
 	// Warnings are shown in the status.
 	Warnings []string
-	Log      *slog.Logger
+	// Notifiers tell how those stand who are told of requests; nil where nobody is.
+	Notifiers func() []notify.Stats
+	Log       *slog.Logger
 	// MaxAsks bounds the questions that wait at once, 16384 where it is 0, and
 	// MaxReaders the readers of events, 64 where it is 0.
 	MaxAsks, MaxReaders int
@@ -91,6 +94,7 @@ type Server struct {
 	home     string
 	version  string
 	warnings []string
+	told     func() []notify.Stats
 	log      *slog.Logger
 
 	mux, paths *http.ServeMux
@@ -130,11 +134,14 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		gate: o.Gate, epochs: o.Epochs, ledger: o.Ledger, tokens: o.Tokens, stepUp: o.StepUp,
-		home: o.Home, version: o.Version, warnings: o.Warnings, log: o.Log,
+		home: o.Home, version: o.Version, warnings: o.Warnings, told: o.Notifiers, log: o.Log,
 		started:  time.Now().UTC().Truncate(time.Second),
 		uid:      os.Getuid(),
 		bodyTime: bodyTime, writeTime: writeTime, heartbeat: heartbeat,
 		stopping: make(chan struct{}),
+	}
+	if s.told == nil {
+		s.told = func() []notify.Stats { return nil }
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -44,6 +44,12 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request, c *call) error {
 	sessions := s.native.Stats()
 	out.Sessions, out.Turns = sessions.Sessions, sessions.Turns
 	out.Degraded, out.Warnings = s.epochs.Degraded(), s.warnings
+	for _, n := range s.told() {
+		out.Notifiers = append(out.Notifiers, api.Notifier{
+			Name: n.Name, Kind: string(n.Kind), State: string(n.State), Sent: n.Sent, Failed: n.Failed, Dropped: n.Dropped,
+			Queued: n.Queued, Fault: n.Fault, FaultAt: n.FaultAt,
+		})
+	}
 	store := s.ledger.Stats()
 	out.Ledger = &api.Ledger{
 		Head: store.Head.Seq, Hash: store.Head.Hash, Bytes: store.FileBytes + store.LogBytes, Queued: store.Queued,

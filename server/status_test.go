@@ -6,16 +6,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/server"
 	"github.com/regent-policy/regent/server/api"
+	"github.com/regent-policy/regent/server/notify"
 )
 
 func TestStatus(t *testing.T) {
-	d := start(t, setup{options: server.Options{Warnings: []string{"look at this"}}})
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
+	d := start(t, setup{options: server.Options{Warnings: []string{"look at this"}, Notifiers: func() []notify.Stats {
+		return []notify.Stats{{Name: "ops", Kind: "webhook", State: notify.Failing, Sent: 1, Failed: 2, Dropped: 3, Queued: 4, Fault: "no", FaultAt: at}, {Name: "desk", State: notify.Idle}}
+	}}})
 	_, answer := d.pending(question("make x"))
 	s, err := d.Status(t.Context())
 	if err != nil {
@@ -33,6 +38,23 @@ func TestStatus(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"look at this"}, s.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]api.Notifier{
+		{Name: "ops", Kind: "webhook", State: "failing", Sent: 1, Failed: 2, Dropped: 3, Queued: 4, Fault: "no", FaultAt: at.UTC()},
+		{Name: "desk", State: "idle"},
+	}, s.Notifiers); diff != "" {
+		t.Errorf("notifiers (-want +got):\n%s", diff)
+	}
+	text := d.metricsOf()
+	for _, want := range []string{
+		`regent_notifications_total{notifier="ops",result="sent"} 1`,
+		`regent_notifications_total{notifier="ops",result="failed"} 2`,
+		`regent_notifications_total{notifier="ops",result="dropped"} 3`,
+		`regent_notifications_queued{notifier="ops"} 4`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("the metrics lack %s", want)
+		}
 	}
 	member, err := d.As("user:mia").Status(t.Context())
 	want := api.Status{Version: "v1.2.3", Started: s.Started, Principal: api.Principal{ID: "user:mia", Role: "member", Prover: "user:mia"}}

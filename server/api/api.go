@@ -288,6 +288,29 @@ type Status struct {
 	Degraded string `json:"degraded,omitempty"`
 	// Warnings are what somebody should look at.
 	Warnings []string `json:"warnings,omitempty"`
+	// Notifiers are those who are told of requests, in the order of their names.
+	Notifiers []Notifier `json:"notifiers,omitempty"`
+}
+
+// Notifier is how one who is told of requests stands. Its counts are since the
+// daemon began.
+type Notifier struct {
+	Name string `json:"name"`
+	// Kind is webhook, desktop, command or plugin.
+	Kind string `json:"kind"`
+	// State is idle (told nothing yet), ok, failing (the last was not heard), or
+	// unavailable (there is nothing to tell it with).
+	State string `json:"state"`
+	// Sent is what was heard, Failed what was not, and Dropped what was not tried:
+	// too much waited, or it was too late.
+	Sent    int64 `json:"sent"`
+	Failed  int64 `json:"failed"`
+	Dropped int64 `json:"dropped"`
+	// Queued is what waits to be told.
+	Queued int `json:"queued"`
+	// Fault is why something was last not heard, and FaultAt when.
+	Fault   string    `json:"fault,omitempty"`
+	FaultAt time.Time `json:"fault_at,omitzero"`
 }
 
 // Principal is who a caller is.

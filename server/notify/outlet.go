@@ -159,7 +159,7 @@ func (o *outlet) note(err error) {
 		return
 	}
 	o.failed++
-	o.state, o.fault, o.faultAt = Failing, err.Error(), time.Now()
+	o.state, o.fault, o.faultAt = Failing, err.Error(), time.Now().UTC()
 	if errors.Is(err, ErrUnavailable) {
 		o.state = Unavailable // which was said when that was found
 	} else if before != Failing {
