@@ -332,13 +332,14 @@ func (g *Gate) Sent(a Answer) {
 	if a.Record == nil || a.Record.State != approval.Decided || a.Record.Writing.IsZero() {
 		return
 	}
-	from := a.Record.From()
 	g.async("record that an answer was written", func(ctx context.Context) error {
 		if !a.done {
 			_, err := g.sent(ctx, *a.Record)
 			return err
 		}
-		record, err := g.ledger.Finish(ctx, from, "", "the answer was written to a host that keeps no record of it")
+		record, err := g.follow(*a.Record, func(r approval.Record) (approval.Record, error) {
+			return g.ledger.Finish(ctx, r.From(), "", "the answer was written to a host that keeps no record of it")
+		})
 		if err == nil {
 			g.stats.closed(&record)
 			g.moved(record)
@@ -355,7 +356,9 @@ func (g *Gate) Unsent(a Answer, cause error) {
 		return
 	}
 	g.async("record that an answer was not written", func(ctx context.Context) error {
-		record, err := g.ledger.MarkUnknown(ctx, a.Record.From(), fmt.Sprintf("the answer could not be written: %v", cause))
+		record, err := g.follow(*a.Record, func(r approval.Record) (approval.Record, error) {
+			return g.ledger.MarkUnknown(ctx, r.From(), fmt.Sprintf("the answer could not be written: %v", cause))
+		})
 		if err == nil {
 			g.stats.closed(&record)
 			g.moved(record)

@@ -634,6 +634,7 @@ func (g *Gate) mind(w *wait) {
 	var again <-chan time.Time
 	review := g.beginReview(w)
 	defer func() { review.stop() }()
+	stopShadow := g.beginShadow(w)
 	for {
 		select {
 		case <-w.done:
@@ -647,6 +648,9 @@ func (g *Gate) mind(w *wait) {
 		case <-w.ruledBy(nil).Replaced():
 			review.stop()
 			review = nil
+			if w.now().State == approval.Pending {
+				stopShadow() // what has been decided goes on without it
+			}
 			if again != nil {
 				select {
 				case <-again:
@@ -660,7 +664,7 @@ func (g *Gate) mind(w *wait) {
 				again = time.After(tickTime)
 				continue
 			}
-			review = g.beginReview(w)
+			review, stopShadow = g.beginReview(w), g.beginShadow(w)
 		case <-timer.C:
 			if g.expire(w) {
 				return

@@ -368,7 +368,7 @@ func TestEpochIsNamedByContent(t *testing.T) {
 }
 
 func TestEpochIsNamedByHooks(t *testing.T) {
-	const reviewer = "version: 1\nreviewers: {acme/checks: {kind: rego, query: data.rules.checks}}\n"
+	const reviewer = "version: 1\nreviewers: {acme/checks: {kind: model, provider: openai, model: small-model}}\n"
 	id := func(home, workspace string) string {
 		root := files(t, map[string]string{
 			"home/config.yaml": home, "home/bin/screen": "#!/bin/sh\n",

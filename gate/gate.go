@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/reviewer"
 )
 
 const (
@@ -50,9 +51,10 @@ type Parts struct {
 	// Now is the clock that requests are taken in by; time.Now if nil. The ledger
 	// judges by its own.
 	Now func() time.Time
-	// Reviewers opens those who review; those that need nothing but their
-	// configuration if nil.
+	// Reviewers opens those who review; [OpenReviewer] with Plugins does if nil.
 	Reviewers Reviewers
+	// Plugins opens the reviewers of kind plugin; they cannot be asked if nil.
+	Plugins Reviewers
 }
 
 // Gate asks, answers and records. Every decision comes to be here. It is safe
@@ -80,8 +82,9 @@ type Gate struct {
 	// taking has a place for each new record on its way into the ledger, so that
 	// what keeps the others alive never stands at the end of a long line.
 	taking chan struct{}
-	// reviewing has a place for each review that runs.
-	reviewing chan struct{}
+	// reviewing has a place for each review that runs, and shadowing one for each
+	// reviewer in shadow.
+	reviewing, shadowing chan struct{}
 	// reviews is the context of all of them, which ends when the gate does.
 	reviews     context.Context
 	stopReviews context.CancelFunc
@@ -117,6 +120,7 @@ func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err er
 		ruling:    make(chan struct{}, 4*runtime.GOMAXPROCS(0)),
 		taking:    make(chan struct{}, 4*inFlight),
 		reviewing: make(chan struct{}, reviewsAtOnce),
+		shadowing: make(chan struct{}, reviewsAtOnce),
 		reviewers: p.Reviewers,
 		waits:     map[string]*wait{},
 		hosts:     map[string]*host{},
@@ -133,7 +137,7 @@ func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err er
 		g.now = time.Now
 	}
 	if g.reviewers == nil {
-		g.reviewers = openReviewer
+		g.reviewers = func(e *Epoch, name string) (reviewer.Reviewer, error) { return OpenReviewer(e, name, p.Plugins) }
 	}
 	g.reviews, g.stopReviews = context.WithCancel(context.Background())
 	if found, err = g.ledger.Recover(ctx); err != nil {

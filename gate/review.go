@@ -1,14 +1,15 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
+	"github.com/regent-policy/regent/config"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/reviewer"
@@ -16,16 +17,58 @@ import (
 
 // reviewsAtOnce bounds the reviews that run at one time. One that waits for a
 // place has its time to answer run meanwhile, and a person is asked in the end.
+// As many may run in shadow beside them.
 const reviewsAtOnce = 16
 
 // Reviewers opens a reviewer of an epoch by its name. An error means that there
 // is none to ask, and why.
 type Reviewers func(e *Epoch, name string) (reviewer.Reviewer, error)
 
-// openReviewer opens a reviewer that needs nothing but its configuration.
-func openReviewer(e *Epoch, name string) (reviewer.Reviewer, error) {
-	return reviewer.Open(e.Config, name)
+// OpenReviewer opens a reviewer of an epoch by its name. plugins opens those of kind
+// plugin, also the members of chains; without it they cannot be asked.
+func OpenReviewer(e *Epoch, name string, plugins Reviewers) (reviewer.Reviewer, error) {
+	return reviewer.OpenWith(e.Config, name, func(name string) (reviewer.Reviewer, error) {
+		r := e.Config.Reviewers[name]
+		switch {
+		case r.Kind == config.ReviewerRego:
+			return ruleReviewer{e, name, r.Query}, nil
+		case r.Kind == config.ReviewerPlugin && plugins != nil:
+			return plugins(e, name)
+		default:
+			return reviewer.Open(e.Config, name) // it says why not
+		}
+	})
 }
+
+// ruleReviewer is a reviewer that is a rule of its epoch.
+type ruleReviewer struct {
+	epoch       *Epoch
+	name, query string
+}
+
+var _ reviewer.Reviewer = ruleReviewer{}
+
+// Review evaluates the rule. It is the machine's own, so that it sees the request as
+// it was asked where the question is one of the gate's.
+func (r ruleReviewer) Review(ctx context.Context, q reviewer.Question) approval.Verdict {
+	request := q.Request
+	if exact, ok := ctx.Value(exactKey{}).(*approval.Request); ok {
+		request = exact
+	}
+	v := approval.Verdict{Outcome: approval.VerdictError, Rationale: "there is no request"}
+	if request != nil {
+		v = r.epoch.Policy.Opinion(ctx, r.query, request, &q.Ruling)
+	}
+	if v.Outcome == approval.VerdictTimeout && errors.Is(context.Cause(ctx), context.Canceled) {
+		v.Outcome = approval.VerdictError
+	}
+	v.Reviewer, v.Rationale = r.name, approval.RedactText(v.Rationale)
+	return v
+}
+
+// exactKey is where the context of a review keeps the request as it was asked, for
+// reviewers that are rules. All others see the masked one alone.
+type exactKey struct{}
 
 // review is a review of one request under one ruling.
 type review struct {
@@ -69,6 +112,7 @@ func (g *Gate) beginReview(w *wait) *review {
 	ctx, cancel := context.WithTimeoutCause(g.reviews, left, errReviewTime)
 	r := &review{from: record.From(), cancel: cancel, done: make(chan []approval.Verdict, 1)}
 	standing := w.ruledBy(nil)
+	ctx = context.WithValue(ctx, exactKey{}, w.question.Request)
 	g.running.Go(func() {
 		defer cancel()
 		select {
@@ -76,13 +120,13 @@ func (g *Gate) beginReview(w *wait) *review {
 			defer func() { <-g.reviewing }()
 		case <-ctx.Done():
 		}
-		question := reviewer.Question{ID: record.ID, Request: record.Request, Ruling: record.Ruling, Workspace: record.Workspace}
 		var verdicts []approval.Verdict
 		for _, name := range record.Ruling.Reviewers {
-			v := g.opinion(ctx, standing, name, question)
+			v := g.opinion(ctx, standing, name, asking(&record))
+			v.Authority = record.Ruling.Authority[name]
 			g.stats.reviewed(v)
 			verdicts = append(verdicts, v)
-			if refuses(v) {
+			if v.Final() {
 				break // nothing that follows can lift it
 			}
 		}
@@ -91,8 +135,69 @@ func (g *Gate) beginReview(w *wait) *review {
 	return r
 }
 
-func refuses(v approval.Verdict) bool {
-	return v.Outcome == approval.VerdictDeny || v.Outcome == approval.VerdictCancel
+func asking(r *approval.Record) reviewer.Question {
+	return reviewer.Question{ID: r.ID, Request: r.Request, Ruling: r.Ruling, Workspace: r.Workspace}
+}
+
+// beginShadow asks the reviewers in shadow of a request that waits, all at once and
+// beside everything else. What they say is noted when the request waits no more, and
+// is for nobody before that. stop lets go of them: other rules may name others.
+//
+// A place in shadow is none that a review waits for.
+func (g *Gate) beginShadow(w *wait) (stop func()) {
+	record := w.now()
+	names := record.Ruling.Shadow
+	if record.State != approval.Pending || len(names) == 0 {
+		return func() {}
+	}
+	life, stop := context.WithCancel(g.reviews)
+	standing := w.ruledBy(nil)
+	g.running.Go(func() {
+		defer stop()
+		ctx := context.WithValue(life, exactKey{}, w.question.Request)
+		ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(record.Ruling.Deadlines.ReviewSeconds)*time.Second, errReviewTime)
+		defer cancel()
+		verdicts := make([]approval.Verdict, len(names))
+		var all sync.WaitGroup
+		for i, name := range names {
+			all.Go(func() {
+				select {
+				case g.shadowing <- struct{}{}:
+					defer func() { <-g.shadowing }()
+				case <-ctx.Done():
+				}
+				v := g.opinion(ctx, standing, name, asking(&record))
+				v.Authority, v.Shadow = "", true
+				verdicts[i] = v
+			})
+		}
+		all.Wait()
+		select {
+		case <-w.done:
+		case <-life.Done():
+			return
+		}
+		if life.Err() == nil {
+			g.note(record.ID, verdicts)
+		}
+	})
+	return stop
+}
+
+// note records what reviewers in shadow said of a request that waits no more.
+func (g *Gate) note(id string, verdicts []approval.Verdict) {
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	record, err := g.ledger.Note(ctx, id, verdicts)
+	if err != nil {
+		// Nobody decides by it, so that it is missing holds up nothing.
+		g.log.Error("note what reviewers in shadow said", "id", id, "error", err)
+		return
+	}
+	for _, v := range verdicts {
+		g.stats.reviewed(v)
+	}
+	g.moved(record)
 }
 
 // opinion asks one reviewer. That there is none is a verdict too.
@@ -133,7 +238,7 @@ func Consult(ctx context.Context, one reviewer.Reviewer, q reviewer.Question) ap
 		case <-stop.C:
 		}
 	}
-	if ctx.Err() != nil && !refuses(v) && v.Outcome != approval.VerdictError {
+	if ctx.Err() != nil && !v.Refuses() && v.Outcome != approval.VerdictError {
 		return approval.Verdict{Outcome: approval.VerdictTimeout, Rationale: context.Cause(ctx).Error()}
 	}
 	return v
@@ -157,7 +262,8 @@ func (g *Gate) judge(w *wait, r *review, verdicts []approval.Verdict) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
 	ruling := record.Ruling
-	decision := reviewed(w.question.Request, offers(w.question.Request), &ruling, verdicts)
+	said := g.verdict(ctx, w.ruledBy(nil), w.question.Request, &ruling, verdicts)
+	decision := reviewed(w.question.Request, offers(w.question.Request), &ruling, verdicts, &said)
 	var err error
 	if decision != nil {
 		decision.Option = record.Options[approval.Choice(offers(w.question.Request), decision.Outcome)]
@@ -178,40 +284,71 @@ func (g *Gate) judge(w *wait, r *review, verdicts []approval.Verdict) {
 	g.moved(record)
 }
 
-// reviewed is the decision that verdicts come to. Where they settle nothing it is
-// nil, and the ruling is one that asks a person and tells them why.
-func reviewed(request *approval.Request, options []json.RawMessage, ruling *approval.Ruling, verdicts []approval.Verdict) *approval.Decision {
-	unsettled := func(why string) *approval.Decision {
-		ask(ruling, why)
+// verdict is what policy makes of verdicts, when there is room to evaluate it.
+func (g *Gate) verdict(ctx context.Context, s *Standing, r *approval.Request, ruling *approval.Ruling, verdicts []approval.Verdict) approval.VerdictRuling {
+	select {
+	case g.ruling <- struct{}{}:
+		defer func() { <-g.ruling }()
+	case <-ctx.Done(): // the verdict says so
+	}
+	return s.Verdict(ctx, r, ruling, verdicts)
+}
+
+// reviewed is the decision that verdicts come to by what policy said of them. Where
+// they settle nothing it is nil, and the ruling is one that asks a person and tells
+// them why.
+//
+// Policy proposes. Whatever it says, a refusal that is final is not lifted, and
+// nothing is allowed that only a person may allow, that cannot be said just once, or
+// that cannot be granted as it is written.
+func reviewed(
+	request *approval.Request, options []json.RawMessage, ruling *approval.Ruling, verdicts []approval.Verdict, said *approval.VerdictRuling,
+) *approval.Decision {
+	unsettled := func(whys ...string) *approval.Decision {
+		for _, why := range slices.Backward(whys) {
+			ask(ruling, why)
+		}
 		ruling.Verdicts = verdicts
+		ruling.Rules = slices.Concat(ruling.Rules, said.Rules)
+		ruling.Observed = slices.Concat(ruling.Observed, said.Observed)
+		if said.Failure != nil {
+			ruling.Failure = said.Failure
+		}
 		return nil
 	}
-	if len(verdicts) == 0 {
-		return unsettled("no reviewer is named, so a person is asked")
+	d := &approval.Decision{Source: approval.SourceReviewer, By: said.By, Verdicts: verdicts, Rules: said.Rules, Observed: said.Observed}
+	if said.By == "" {
+		d.Source, d.By = approval.SourceRule, cmp.Or(said.Rule, "regent")
 	}
-	said := verdicts[len(verdicts)-1]
-	if !refuses(said) {
-		// One that could not tell is enough to ask a person.
-		if i := slices.IndexFunc(verdicts, func(v approval.Verdict) bool { return v.Outcome != approval.VerdictAllow }); i >= 0 {
-			return unsettled(failedReview(verdicts[i]))
-		}
-		if len(verdicts) < len(ruling.Reviewers) {
-			return unsettled("not every reviewer was asked, so a person is")
-		}
+	if len(said.Reasons) > 0 {
+		d.Reason = said.Reasons[0]
 	}
-	d := &approval.Decision{Source: approval.SourceReviewer, By: said.Reviewer, Reason: said.Rationale, Verdicts: verdicts}
-	switch said.Outcome {
-	case approval.VerdictCancel:
+	outcome := said.Decision
+	if i := slices.IndexFunc(verdicts, approval.Verdict.Final); i >= 0 && outcome != approval.VerdictsDeny && outcome != approval.VerdictsCancel {
+		outcome = approval.VerdictsDeny
+		d.Source, d.By, d.Reason = approval.SourceReviewer, verdicts[i].Reviewer, verdicts[i].Rationale
+	}
+	switch outcome {
+	case approval.VerdictsCancel:
 		d.Outcome = approval.OutcomeCancel
 		if approval.Choice(options, d.Outcome) >= 0 {
 			return d
 		}
 		fallthrough
-	case approval.VerdictDeny:
+	case approval.VerdictsDeny:
 		d.Outcome = approval.OutcomeDeny
 		return d
+	case approval.VerdictsAllow:
+	default:
+		if len(said.Reasons) == 0 {
+			return unsettled("the verdicts settle nothing, so a person is asked")
+		}
+		return unsettled(said.Reasons...)
 	}
-	if request.HumanOnly {
+	switch {
+	case said.By == "":
+		return unsettled("no reviewer has allowed this, so a person is asked")
+	case request.HumanOnly:
 		return unsettled("only a person may answer this")
 	}
 	d.Outcome = approval.OutcomeAllow
@@ -243,21 +380,4 @@ func shortest(request *approval.Request, verdicts []approval.Verdict) permission
 		}
 	}
 	return scope
-}
-
-// failedReview says why a review settled nothing.
-func failedReview(v approval.Verdict) string {
-	what := map[approval.VerdictOutcome]string{
-		approval.VerdictUnsure:  "is unsure",
-		approval.VerdictTimeout: "was not done in time",
-		approval.VerdictError:   "could not review it",
-	}[v.Outcome]
-	if what == "" {
-		what = "gave a verdict that is not known"
-	}
-	why := fmt.Sprintf("reviewer %s %s, so a person is asked", v.Reviewer, what)
-	if rationale := strings.TrimSpace(v.Rationale); rationale != "" {
-		why += ": " + rationale
-	}
-	return why
 }

@@ -69,7 +69,7 @@ func (r *stubborn) Review(context.Context, reviewer.Question) approval.Verdict {
 }
 
 const reviewed = "permissions: {mode: model_review, reviewer_model: one/judge, review_timeout_seconds: 20, request_timeout_seconds: 60}\n" +
-	"reviewers:\n  one/judge: {kind: rego, query: data.one.x}\n  two/judge: {kind: rego, query: data.one.y}\n"
+	"reviewers:\n  one/judge: {kind: model, provider: openai, model: small-model}\n  two/judge: {kind: model, provider: openai, model: small-model}\n"
 
 const both = "\nreview contains {\"message\": \"two look at it\", \"reviewers\": [\"one/judge\", \"two/judge\"]} if input.request.command.text == \"make both\"\n"
 

@@ -109,12 +109,51 @@ func (s *Standing) RuleHeld(ctx context.Context, r *approval.Request, held permi
 	}
 	switch {
 	case s.Unconfirmed && (ruling.Route == approval.RouteAllow || ruling.Route == approval.RouteSkip):
-		ruling = asked(ruling, "the rules changed while they were not in force, and nobody has confirmed them (regent policy confirm)")
+		ruling = asked(ruling, unconfirmed)
 	case s.Gone && ruling.Route == approval.RouteAllow && !ruling.Granted && !allowedByRule(ruling):
 		ruling = asked(ruling, "config.yaml is gone, and with it the mode that would allow this")
 	}
 	return ruling
 }
+
+// Verdict says what the verdicts on a request come to. Like rego.Policy.Verdict it
+// does not fail. Where two sets of rules wait for a confirmation it is what the
+// stricter of them says.
+func (s *Standing) Verdict(ctx context.Context, r *approval.Request, ruling *approval.Ruling, verdicts []approval.Verdict) approval.VerdictRuling {
+	if s.Epoch == nil {
+		return approval.VerdictRuling{
+			Decision: approval.VerdictsAsk, Reasons: []string{"no rules are loaded, so a person is asked"}, Rules: []approval.Match{},
+		}
+	}
+	said := s.Epoch.Policy.Verdict(ctx, r, ruling, verdicts)
+	if s.Held != nil {
+		if other := s.Held.Policy.Verdict(ctx, r, ruling, verdicts); severity(other.Decision) > severity(said.Decision) {
+			said = other
+		}
+	}
+	if s.Unconfirmed && said.Decision == approval.VerdictsAllow {
+		said.Decision, said.By = approval.VerdictsAsk, ""
+		said.Reasons = append([]string{unconfirmed}, said.Reasons...)
+	}
+	return said
+}
+
+// severity orders decisions on verdicts by how much they hold back.
+func severity(d approval.VerdictDecision) int {
+	switch d {
+	case approval.VerdictsAllow:
+		return 0
+	case approval.VerdictsDeny:
+		return 2
+	case approval.VerdictsCancel:
+		return 3
+	default:
+		return 1
+	}
+}
+
+// unconfirmed is why a person is asked about what rules would let pass.
+const unconfirmed = "the rules changed while they were not in force, and nobody has confirmed them (regent policy confirm)"
 
 // asked is a ruling with a person in place of what it would let pass.
 func asked(r approval.Ruling, why string) approval.Ruling {

@@ -190,7 +190,7 @@ func TestHooksAfterAnAnswer(t *testing.T) {
 }
 
 func TestReviewersAreHooksToo(t *testing.T) {
-	const settings = manual + "reviewers:\n  one/judge: {kind: rego, query: data.one.x}\nrequest_permissions: {before: [{reviewer: one/judge}]}\n"
+	const settings = manual + "reviewers:\n  one/judge: {kind: model, provider: openai, model: small-model}\nrequest_permissions: {before: [{reviewer: one/judge}]}\n"
 	tests := []struct {
 		name    string
 		verdict approval.VerdictOutcome

@@ -88,7 +88,7 @@ func epoch(t testing.TB, settings, rules string) *gate.Epoch {
 const (
 	manual   = "permissions: {mode: manual}\n"
 	reviewed = "permissions: {mode: model_review, reviewer_model: one/judge}\n" +
-		"reviewers:\n  one/judge: {kind: rego, query: data.one.x}\n"
+		"reviewers:\n  one/judge: {kind: model, provider: openai, model: small-model}\n"
 )
 
 func open(t testing.TB, e *gate.Epoch, p panel) *bench {

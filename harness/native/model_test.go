@@ -188,7 +188,7 @@ func TestEventIsThatOfNow(t *testing.T) {
 
 // What was answered waits no more, also while a hook looks at the answer.
 func TestAnsweredRequestIsShownNoMore(t *testing.T) {
-	const settings = manual + "reviewers:\n  one/judge: {kind: rego, query: data.one.x}\nrequest_permissions: {after: [{reviewer: one/judge}]}\n"
+	const settings = manual + "reviewers:\n  one/judge: {kind: model, provider: openai, model: small-model}\nrequest_permissions: {after: [{reviewer: one/judge}]}\n"
 	var b *bench
 	var pending []native.Event
 	b = open(t, epoch(t, settings, ""), panel{"one/judge": judge(func(reviewer.Question) approval.Verdict {
@@ -355,7 +355,7 @@ func (w byCwd) Of(_ context.Context, q gate.Question) *gate.Workspace {
 }
 func (w byCwd) Home() *gate.Workspace { return w["/one"] }
 
-const blocking = manual + "reviewers:\n  one/judge: {kind: rego, query: data.one.x}\nrequest_permissions: {before: [{reviewer: one/judge}]}\n"
+const blocking = manual + "reviewers:\n  one/judge: {kind: model, provider: openai, model: small-model}\nrequest_permissions: {before: [{reviewer: one/judge}]}\n"
 
 // What is asked for in a folder is asked under the rules and hooks of that folder,
 // wherever else the turn runs.
