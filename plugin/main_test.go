@@ -201,9 +201,9 @@ func fake(mode string, args []string) {
 		}))
 	case "impatient": // withdraws its only question
 		plugin.Serve(info, plugin.Harness(func(ctx context.Context, ask plugin.Ask) error {
-			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()
-			_, err := ask(ctx, json.RawMessage(`{}`))
+			_, err := ask(short, json.RawMessage(`{}`))
 			fmt.Fprintln(os.Stderr, "gave up:", err)
 			<-ctx.Done()
 			return nil
