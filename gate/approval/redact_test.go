@@ -202,7 +202,10 @@ func TestWhatAReviewerSaysIsMaskedInDecisions(t *testing.T) {
 	const text = "it sends password=hunter2 to the host"
 	d := approval.Decision{
 		Option: json.RawMessage(`"decline"`), Outcome: approval.OutcomeDeny, Source: approval.SourceReviewer, By: "model", Reason: text,
-		Verdicts: []approval.Verdict{{Reviewer: "model", Outcome: approval.VerdictDeny, Risk: approval.RiskHigh, Rationale: text}},
+		Verdicts: []approval.Verdict{{
+			Reviewer: "model", Outcome: approval.VerdictDeny, Risk: approval.RiskHigh, Rationale: text,
+			Members: []approval.Verdict{{Reviewer: "member", Outcome: approval.VerdictDeny, Rationale: text}},
+		}},
 		Rules:    []approval.Match{{ID: "A", Message: text}}, Observed: []approval.Match{{ID: "B", Message: text}},
 	}
 	r, err := r.Decide(r.From(), d, noon)
@@ -210,14 +213,17 @@ func TestWhatAReviewerSaysIsMaskedInDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	const masked = "it sends password=[redacted] to the host"
-	want := []approval.Verdict{{Reviewer: "model", Outcome: approval.VerdictDeny, Risk: approval.RiskHigh, Rationale: masked}}
+	want := []approval.Verdict{{
+		Reviewer: "model", Outcome: approval.VerdictDeny, Risk: approval.RiskHigh, Rationale: masked,
+		Members: []approval.Verdict{{Reviewer: "member", Outcome: approval.VerdictDeny, Rationale: masked}},
+	}}
 	if diff := cmp.Diff(want, r.Decision.Verdicts); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
 	if r.Decision.Reason != masked || r.Decision.Rules[0].Message != masked || r.Decision.Observed[0].Message != masked {
 		t.Errorf("reason = %q, rules %+v and %+v", r.Decision.Reason, r.Decision.Rules, r.Decision.Observed)
 	}
-	if d.Verdicts[0].Rationale != text || d.Rules[0].Message != text {
+	if d.Verdicts[0].Rationale != text || d.Verdicts[0].Members[0].Rationale != text || d.Rules[0].Message != text {
 		t.Error("the verdict itself changed")
 	}
 }
