@@ -206,7 +206,7 @@ func TestWhatAReviewerSaysIsMaskedInDecisions(t *testing.T) {
 			Reviewer: "model", Outcome: approval.VerdictDeny, Risk: approval.RiskHigh, Rationale: text,
 			Members: []approval.Verdict{{Reviewer: "member", Outcome: approval.VerdictDeny, Rationale: text}},
 		}},
-		Rules:    []approval.Match{{ID: "A", Message: text}}, Observed: []approval.Match{{ID: "B", Message: text}},
+		Rules: []approval.Match{{ID: "A", Message: text}}, Observed: []approval.Match{{ID: "B", Message: text}},
 	}
 	r, err := r.Decide(r.From(), d, noon)
 	if err != nil {
