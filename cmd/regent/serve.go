@@ -25,6 +25,7 @@ import (
 	"github.com/regent-policy/regent/gate/ledger"
 	"github.com/regent-policy/regent/server"
 	"github.com/regent-policy/regent/server/credential"
+	"github.com/regent-policy/regent/server/notify"
 )
 
 // memoryLimit is when the collector works harder than GOGC says: 1 GiB for the
@@ -147,6 +148,7 @@ type daemon struct {
 	ledger    *ledger.DB
 	epochs    *gate.Epochs
 	gate      *gate.Gate
+	notifiers *notify.Hub
 	server    *server.Server
 	listeners []net.Listener
 }
@@ -202,6 +204,7 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 	if d.ledger, err = ledger.Open(ctx, c.Ledger.Path, ledger.Options{}); err != nil {
 		return damaged(err)
 	}
+	before := d.ledger.Stats().Head.Seq
 	feed := &gate.Feed{}
 	d.epochs = gate.OpenEpochs(ctx, gate.EpochsOptions{Home: home, Organization: organization, Feed: feed, Log: d.log, Idle: o.idle})
 	var found []approval.Record
@@ -209,6 +212,12 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 		return damaged(err)
 	}
 	d.found(found)
+	d.notifiers = notify.Open(notify.Options{
+		Ledger: d.ledger, Feed: feed, Log: d.log,
+		// What the gate has closed on its way in is told too.
+		After:      before,
+		Configured: func() map[string]config.Notifier { return notifiersOf(d.epochs.Home().Standing(), c) },
+	})
 	texts := openFolders(home, filepath.Join(home, "runtime"), filepath.Dir(c.Server.Socket), filepath.Dir(c.Ledger.Path))
 	for _, w := range warnings {
 		texts = append(texts, w.String())
@@ -218,9 +227,23 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 	}
 	d.server = server.New(server.Options{
 		Gate: d.gate, Epochs: d.epochs, Ledger: d.ledger, Home: home, Version: readVersion().Version, Warnings: texts, Log: d.log,
-		Tokens: credential.NewTokens(home, nil), StepUp: credential.NewStepUp(home, nil),
+		Tokens: credential.NewTokens(home, nil), StepUp: credential.NewStepUp(home, nil), Notifiers: d.notifiers.Stats,
 	})
 	return nil
+}
+
+// notifiersOf are the notifiers in force: those of the home, and those that it began
+// with while no rules could be loaded, since everything is asked then. What waits for
+// a confirmation is told nothing: a program would be started that nobody confirmed.
+func notifiersOf(s *gate.Standing, began *config.Config) map[string]config.Notifier {
+	switch {
+	case s.Unconfirmed:
+		return nil
+	case s.Epoch == nil:
+		return began.Notifiers
+	default:
+		return s.Epoch.Config.Notifiers
+	}
 }
 
 // openFolders warns of folders in which others can put files of theirs.
@@ -290,6 +313,9 @@ func (d *daemon) close() error {
 	var errs []error
 	if d.gate != nil {
 		errs = append(errs, d.gate.Close()) // Serve has, if it came so far
+	}
+	if d.notifiers != nil {
+		d.notifiers.Close() // after the gate, whose last changes are told
 	}
 	if d.epochs != nil {
 		d.epochs.Close()

@@ -89,6 +89,7 @@ func (a *app) printStatus(s *api.Status, now time.Time) error {
 		b.lines("watching", []string{s.Degraded})
 	}
 	b.lines("warnings", s.Warnings)
+	b.lines("notifiers", notifierLines(s.Notifiers))
 	if _, err := fmt.Fprint(a.stdout, b.b.String()); err != nil {
 		return err
 	}
@@ -110,6 +111,26 @@ func (a *app) printStatus(s *api.Status, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// notifierLines say how those stand who are told of requests.
+func notifierLines(all []api.Notifier) []string {
+	lines := make([]string, len(all))
+	for i, n := range all {
+		lines[i] = fmt.Sprintf("%s (%s) %s: %d sent", n.Name, n.Kind, n.State, n.Sent)
+		for _, more := range []struct {
+			count int64
+			what  string
+		}{{n.Failed, "failed"}, {n.Dropped, "dropped"}, {int64(n.Queued), "waiting"}} {
+			if more.count > 0 {
+				lines[i] += fmt.Sprintf(", %d %s", more.count, more.what)
+			}
+		}
+		if n.Fault != "" && n.State != "ok" {
+			lines[i] += "; " + n.Fault
+		}
+	}
+	return lines
 }
 
 // printWorkspace tells what a workspace is not as it should be in.
