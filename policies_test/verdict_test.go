@@ -581,3 +581,56 @@ func TestVerdictRulesHaveAShape(t *testing.T) {
 		}
 	}
 }
+
+func TestLintOfVerdictRules(t *testing.T) {
+	t.Parallel()
+	findings, err := rego.Lint(t.Context(), workspace(t, `# METADATA
+# title: Verdicts
+package rules.x
+
+# METADATA
+# title: Fine
+# custom: {id: A}
+verdict contains {"message": "m", "decision": "ask"} if input.verdicts[_].risk_level == "high"
+
+# METADATA
+# title: No decision
+# custom: {id: B}
+verdict contains {"message": "m"}
+
+# METADATA
+# title: Text
+# custom: {id: C}
+verdict contains "deny"
+
+# METADATA
+# title: Another word
+# custom: {id: D}
+verdict contains {"message": "m", "decision": "review"}
+
+# METADATA
+# title: At the wrong time
+# custom: {id: E}
+deny contains "m" if {
+	input.request.kind == "command"
+	some v in input.verdicts
+	v.risk_level == "high"
+}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range findings {
+		got = append(got, fmt.Sprintf("%s:%d %s", f.Check, f.Line, f.Message))
+	}
+	want := []string{
+		"verdict:13 B has no decision, so it asks",
+		"verdict:18 C is no object, so it asks",
+		`verdict:23 D has the decision "review", which is none, so it asks`,
+		"verdict:30 input.verdicts is there for verdict rules only",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

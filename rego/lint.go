@@ -12,6 +12,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/format"
 
+	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/rego/schema"
 )
 
@@ -36,6 +37,7 @@ const (
 	CheckAbsence  = "absence"
 	CheckAllow    = "allow"
 	CheckIgnored  = "ignored"
+	CheckVerdict  = "verdict"
 )
 
 // maxPatterns is how many compiled patterns of a kind OPA keeps; past it each
@@ -186,7 +188,14 @@ func (m *module) lint(annotations *ast.AnnotationSet) []Finding {
 		if rule.Decision == "allow" && m.calls(r, "invocations", "runs", "subcommand") && !m.calls(r, "covered") {
 			warn(CheckAllow, r.Location, "an allow that looks at one command lets the rest of the line through", "test command.covered([[...]]) instead, which every command of the call must pass")
 		}
-		if r.Head.Key != nil && !m.indexable(r) {
+		if rule.Decision == "verdict" {
+			if what := wordless(r.Head.Key); what != "" {
+				warn(CheckVerdict, r.Location, fmt.Sprintf("%s %s, so it asks", rule.ID, what), `write {"message": "why", "decision": "deny"}, or "ask", or "allow"`)
+			}
+		} else if ref := m.verdictRef(r); ref != nil {
+			warn(CheckVerdict, ref.Location, fmt.Sprintf("%s is there for verdict rules only", ref), "name the rule verdict, and what is to happen in its decision")
+		}
+		if r.Head.Key != nil && rule.Decision != "verdict" && !m.indexable(r) {
 			warn(CheckIndex, r.Location, fmt.Sprintf("%s is evaluated for every request", rule.ID), "begin it with a test on one input field (==, in, startswith) or with command.invocations(\"program\")")
 		}
 		ast.WalkExprs(r, func(e *ast.Expr) bool {
@@ -198,6 +207,41 @@ func (m *module) lint(annotations *ast.AnnotationSet) []Finding {
 	}
 	findings = append(findings, m.patterns()...)
 	return findings
+}
+
+// wordless says what is missing from the value of a verdict rule, as far as it is
+// written out.
+func wordless(value *ast.Term) string {
+	object, ok := value.Value.(ast.Object)
+	if !ok {
+		if value.IsGround() {
+			return "is no object"
+		}
+		return ""
+	}
+	for _, name := range []string{"decision", "message"} {
+		if object.Get(ast.StringTerm(name)) == nil {
+			return "has no " + name
+		}
+	}
+	if d, ok := object.Get(ast.StringTerm("decision")).Value.(ast.String); ok && !slices.Contains(wishes, approval.VerdictDecision(d)) {
+		return fmt.Sprintf("has the decision %q, which is none", string(d))
+	}
+	return ""
+}
+
+// verdictRef is the first reference of a rule to what verdict rules alone see.
+func (m *module) verdictRef(r *ast.Rule) *ast.Term {
+	var found *ast.Term
+	ast.WalkTerms(r, func(t *ast.Term) bool {
+		if ref, ok := t.Value.(ast.Ref); ok && found == nil {
+			if ref = m.resolve(ref); ref.HasPrefix(ast.MustParseRef("input.verdicts")) || ref.HasPrefix(ast.MustParseRef("input.ruling")) {
+				found = t
+			}
+		}
+		return found != nil
+	})
+	return found
 }
 
 // calls reports whether the rule calls one of the functions of lib.command.

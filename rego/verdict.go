@@ -20,9 +20,7 @@ import (
 // It proposes an allow on the strength of verdicts alone. Whether the request may be
 // allowed that way is for the gate.
 func (p *Policy) Verdict(ctx context.Context, r *approval.Request, ruling *approval.Ruling, verdicts []approval.Verdict) approval.VerdictRuling {
-	in := p.facts.input(r)
-	in.review(ruling, verdicts)
-	output, err := p.evaluateQuery(ctx, p.judge, in)
+	output, err := p.evaluateQuery(ctx, p.judge, p.VerdictInput(r, ruling, verdicts))
 	if err != nil {
 		return p.unjudged(verdicts, err)
 	}
@@ -31,6 +29,13 @@ func (p *Policy) Verdict(ctx context.Context, r *approval.Request, ruling *appro
 		return p.unjudged(verdicts, err)
 	}
 	return out
+}
+
+// VerdictInput is what verdict rules would see of the request and the verdicts.
+func (p *Policy) VerdictInput(r *approval.Request, ruling *approval.Ruling, verdicts []approval.Verdict) *Input {
+	in := p.facts.input(r)
+	in.review(ruling, verdicts)
+	return in
 }
 
 // review adds what verdict rules see.

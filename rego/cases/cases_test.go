@@ -778,3 +778,110 @@ func TestRunLeavesNoFilesBehind(t *testing.T) {
 		t.Errorf("left = %v, %v, want nothing", left, err)
 	}
 }
+
+const verdictPolicies = `# METADATA
+# title: Verdicts
+package rules.x
+
+# METADATA
+# title: Two look at deployments
+# custom: {id: R-1}
+review contains {"message": "m", "reviewers": ["a/one", "a/two"], "authority": {"a/two": "deny_only"}} if {
+	input.request.command.text == "deploy"
+}
+
+# METADATA
+# title: The sandbox
+# custom: {id: V-1}
+verdict contains {"message": "the sandbox", "decision": "allow"} if input.environment.cwd == "/sandbox"
+
+# METADATA
+# title: No deployment without a reason
+# custom: {id: V-2}
+verdict contains {"message": "no reason was given", "decision": "deny"} if {
+	some v in input.verdicts
+	v.rationale == "none"
+}
+`
+
+func TestCasesGiveVerdicts(t *testing.T) {
+	const file = `settings: {reviewers: [a/one, a/two]}
+cases:
+  - note: both agree
+    request: {kind: command, command: {text: deploy}}
+    verdicts: [{reviewer: a/one, outcome: allow, risk_level: low}, {reviewer: a/two, outcome: allow}]
+    want: {verdict: allow, by: a/one, rules: [], reviewers: [a/one, a/two]}
+  - note: who may only deny does not allow
+    request: {kind: command, command: {text: deploy}}
+    verdicts: [{reviewer: a/two, outcome: allow}]
+    want: {verdict: ask, reasons_contain: [not every reviewer was asked]}
+  - note: the sandbox takes a high risk
+    environment: {cwd: /sandbox}
+    request: {kind: command, command: {text: deploy}}
+    verdicts: [{reviewer: a/one, outcome: allow, risk_level: high, user_authorization: low}, {reviewer: a/two, outcome: allow}]
+    want: {verdict: allow, rules: [V-1]}
+  - note: a rule denies
+    request: {kind: command, command: {text: deploy}}
+    verdicts: [{reviewer: a/one, outcome: allow, rationale: none, scope: turn}, {reviewer: a/two, outcome: allow}]
+    want: {route: review, verdict: deny, by: V-2, rules: [V-2]}
+  - note: the rule that sends them there
+    request: {kind: command, command: {text: deploy}}
+    want: {route: review, rules: [R-1]}
+  - note: this is wrong
+    request: {kind: command, command: {text: deploy}}
+    verdicts: [{reviewer: a/one, outcome: unsure}, {reviewer: a/two, outcome: allow}]
+    want: {verdict: allow, by: a/one, rules: [V-1]}
+  - note: nobody is asked about that
+    settings: {mode: manual}
+    request: {kind: command, command: {text: make}}
+    verdicts: [{reviewer: a/one, outcome: allow}]
+    want: {verdict: allow}
+`
+	report := run(t, workspace(t, map[string]string{"policies/x.rego": verdictPolicies, "cases/a.yaml": file}), cases.Options{Coverage: true})
+	got := map[string]string{}
+	for _, r := range report.Results {
+		got[r.Name] = string(r.Status)
+		if r.Status == cases.Fail {
+			got[r.Name] = r.Message
+		}
+	}
+	want := map[string]string{
+		"both agree": "pass", "who may only deny does not allow": "pass", "the sandbox takes a high risk": "pass", "a rule denies": "pass",
+		"the rule that sends them there": "pass",
+		"this is wrong":                  "verdict: want allow, got ask\nby: want a/one, got \"\"\nrules: want [V-1], got []\nbecause reviewer a/one is unsure, so a person is asked",
+		"nobody is asked about that":     "route: want review, got ask\nbecause permissions.mode is manual",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(report.Unfired) > 0 {
+		t.Errorf("unfired: %+v", report.Unfired)
+	}
+	for _, f := range report.Coverage.Files {
+		if len(f.Uncovered) > 0 {
+			t.Errorf("%s: lines %v are not covered", f.File, f.Uncovered)
+		}
+	}
+}
+
+func TestVerdictsInCasesAreStrictlyRead(t *testing.T) {
+	for body, want := range map[string]string{
+		"verdicts: {}\n    want: {verdict: allow}":                                              "verdicts must be a list",
+		"verdicts: [{outcome: allow}]\n    want: {verdict: allow}":                              "a verdict needs a reviewer and an outcome",
+		"verdicts: [{reviewer: a/b}]\n    want: {verdict: allow}":                               "a verdict needs a reviewer and an outcome",
+		"verdicts: [{reviewer: a/b, outcome: approve}]\n    want: {verdict: allow}":             "outcome",
+		"verdicts: [{reviewer: a/b, outcome: allow, risk: low}]\n    want: {verdict: allow}":    "a verdict has no key risk",
+		"verdicts: [{reviewer: a/b, outcome: allow, risk_level: 1}]\n    want: {verdict: deny}": "risk_level",
+		"verdicts: [{reviewer: a/b, outcome: allow}]\n    want: {route: review}":                "verdicts and what they come to belong together",
+		"want: {verdict: allow}":                               "verdicts and what they come to belong together",
+		"verdicts: []\n    want: {verdict: maybe}":             "verdict",
+		"verdicts: []\n    want: {verdict: ask, route: ask}":   "verdicts are asked for where the route is review",
+		"verdicts: []\n    want: {route: review, by: default}": "by is who settles a verdict",
+	} {
+		file := "- note: n\n  request: {kind: command, command: {text: make}}\n  " + strings.ReplaceAll(body, "\n    ", "\n  ") + "\n"
+		report := run(t, workspace(t, map[string]string{"policies/x.rego": verdictPolicies, "cases/a.yaml": file}), cases.Options{})
+		if len(report.Results) != 1 || report.Results[0].Status != cases.Error || !strings.Contains(report.Results[0].Message, want) {
+			t.Errorf("%s: %+v, want %s", body, report.Results, want)
+		}
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/open-policy-agent/opa/v1/cover"
 	oparego "github.com/open-policy-agent/opa/v1/rego"
 
-	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/rego"
 )
 
@@ -55,12 +54,12 @@ func (c *coverage) bed(bed *rego.TestBed) {
 
 // decide evaluates the counted rules once more for the input of a case, on the
 // rules as their authors wrote them.
-func (c *coverage) decide(ctx context.Context, v *variant, r *approval.Request) error {
+func (c *coverage) decide(ctx context.Context, v *variant, in *rego.Input) error {
 	bed, err := c.bedOf(ctx, v)
 	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(v.policy.Input(r))
+	raw, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("measure coverage: %w", err)
 	}

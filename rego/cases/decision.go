@@ -139,42 +139,66 @@ func (r *run) decide(ctx context.Context, v *variant, c *decisionCase) (Result, 
 	}
 	start := time.Now()
 	got := v.policy.Rule(ctx, c.request)
+	var said *approval.VerdictRuling
+	input := v.policy.Input
+	if c.verdicts != nil && got.Route == approval.RouteReview {
+		verdicts := c.given(&got)
+		judged := v.policy.Verdict(ctx, c.request, &got, verdicts)
+		said = &judged
+		input = func(r *approval.Request) *rego.Input { return v.policy.VerdictInput(r, &got, verdicts) }
+	}
 	out.Duration = time.Since(start)
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
 	}
-	if differences := c.want.compare(&got, c.request); len(differences) > 0 {
+	if differences := c.want.compare(&got, said, c.request); len(differences) > 0 {
 		out.Status = Fail
-		out.Message = strings.Join(append(differences, because(&got)...), "\n")
+		if said != nil {
+			differences = append(differences, because(said.Reasons, said.Rules, said.Observed)...)
+		} else {
+			differences = append(differences, because(got.Reasons, got.Rules, got.Observed)...)
+		}
+		out.Message = strings.Join(differences, "\n")
+	} else if said != nil {
+		r.see(&c.want, said.Rules, said.Observed)
 	} else {
-		r.see(&c.want, &got)
+		r.see(&c.want, got.Rules, got.Observed)
 	}
 	if r.cover != nil {
-		return out, r.cover.decide(ctx, v, c.request)
+		return out, r.cover.decide(ctx, v, input(c.request))
 	}
 	return out, nil
 }
 
-// because says what led to a ruling that was not wanted.
-func because(got *approval.Ruling) []string {
+// given are the verdicts of a case, with the authority that the ruling gives.
+func (c *decisionCase) given(ruling *approval.Ruling) []approval.Verdict {
+	verdicts := slices.Clone(c.verdicts)
+	for i := range verdicts {
+		verdicts[i].Authority = ruling.Authority[verdicts[i].Reviewer]
+	}
+	return verdicts
+}
+
+// because says what led to what was not wanted.
+func because(reasons []string, rules, observed []approval.Match) []string {
 	var lines []string
-	for _, reason := range got.Reasons {
+	for _, reason := range reasons {
 		lines = append(lines, "because "+reason)
 	}
-	for _, m := range slices.Concat(got.Rules, got.Observed) {
+	for _, m := range slices.Concat(rules, observed) {
 		lines = append(lines, fmt.Sprintf("by %s at %s:%d: %s (%s, %s)", m.ID, m.File, m.Line, m.Message, m.Decision, m.Mode))
 	}
 	return lines
 }
 
 // see takes note of the rules that a passing case names and that fired in it.
-func (r *run) see(w *want, got *approval.Ruling) {
-	for _, m := range got.Rules {
+func (r *run) see(w *want, rules, observed []approval.Match) {
+	for _, m := range rules {
 		if slices.Contains(w.rules, m.ID) {
 			r.seen[place{m.File, m.Line}] = true
 		}
 	}
-	for _, m := range got.Observed {
+	for _, m := range observed {
 		if slices.Contains(w.observed, m.ID) {
 			r.seen[place{m.File, m.Line}] = true
 		}

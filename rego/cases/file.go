@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/regent-policy/regent/gate/approval"
+	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/rego"
 )
 
@@ -25,8 +26,10 @@ type decisionCase struct {
 	line    int
 	layer   rego.LayerName
 	request *approval.Request
-	changes changes
-	want    want
+	// verdicts are what the reviewers say, where the case is about that.
+	verdicts []approval.Verdict
+	changes  changes
+	want     want
 }
 
 // changes are what a case sets aside of the policies that it is put to.
@@ -134,7 +137,7 @@ func syntaxProblem(name string, err error) *rego.Problem {
 
 func readCase(n *yaml.Node, all shared) (*decisionCase, []*fault) {
 	c := &decisionCase{line: n.Line}
-	var request, wanted *yaml.Node
+	var request, verdicts, wanted *yaml.Node
 	environment := all.environment
 	settings, data := []*yaml.Node{all.settings}, []*yaml.Node{all.data}
 	asked := func(n *yaml.Node) *fault {
@@ -151,6 +154,7 @@ func readCase(n *yaml.Node, all shared) (*decisionCase, []*fault) {
 		"environment": func(n *yaml.Node) *fault { environment = n; return nil },
 		"settings":    func(n *yaml.Node) *fault { settings = append(settings, n); return nil },
 		"data":        func(n *yaml.Node) *fault { data = append(data, n); return nil },
+		"verdicts":    func(n *yaml.Node) *fault { verdicts = n; return nil },
 		"want":        func(n *yaml.Node) *fault { wanted = n; return nil },
 	})
 	if n.Kind != yaml.MappingNode {
@@ -170,9 +174,57 @@ func readCase(n *yaml.Node, all shared) (*decisionCase, []*fault) {
 	} else {
 		faults = append(faults, c.want.read(wanted)...)
 	}
+	if verdicts != nil {
+		faults = append(faults, readVerdicts(verdicts, &c.verdicts)...)
+	}
+	if len(faults) == 0 && (verdicts == nil) != (c.want.verdict == "") {
+		f := faultf(n, "verdicts and what they come to belong together")
+		f.hint = "give verdicts, and verdict in want"
+		faults = append(faults, f)
+	}
 	changes, wrong := readChanges(settings, data)
 	c.changes = changes
 	return c, append(faults, wrong...)
+}
+
+// readVerdicts reads what reviewers say, as a reviewer would say it.
+func readVerdicts(n *yaml.Node, into *[]approval.Verdict) []*fault {
+	if n.Kind != yaml.SequenceNode {
+		f := faultf(n, "verdicts must be a list")
+		f.hint = "verdicts: [{reviewer: default/reviewer, outcome: allow}]"
+		return []*fault{f}
+	}
+	*into = []approval.Verdict{}
+	var faults []*fault
+	for _, item := range n.Content {
+		var v approval.Verdict
+		of := func(name string, keep func(string), known ...string) func(*yaml.Node) *fault {
+			return func(n *yaml.Node) *fault {
+				var s string
+				f := text(n, name, &s)
+				if len(known) > 0 {
+					f = word(n, name, &s, known...)
+				}
+				keep(s)
+				return f
+			}
+		}
+		wrong := fields(item, "a verdict", map[string]func(*yaml.Node) *fault{
+			"reviewer": of("reviewer", func(s string) { v.Reviewer = s }),
+			"outcome": of("outcome", func(s string) { v.Outcome = approval.VerdictOutcome(s) },
+				"allow", "deny", "cancel", "unsure", "timeout", "error"),
+			"risk_level":         of("risk_level", func(s string) { v.Risk = approval.Risk(s) }, "low", "medium", "high", "critical"),
+			"user_authorization": of("user_authorization", func(s string) { v.Authorization = approval.Authorization(s) }, "unknown", "low", "medium", "high"),
+			"scope":              of("scope", func(s string) { v.Scope = permission.Scope(s) }, "once", "turn", "session"),
+			"rationale":          of("rationale", func(s string) { v.Rationale = s }),
+		})
+		if len(wrong) == 0 && (v.Reviewer == "" || v.Outcome == "") {
+			wrong = append(wrong, faultf(item, "a verdict needs a reviewer and an outcome"))
+		}
+		faults = append(faults, wrong...)
+		*into = append(*into, v)
+	}
+	return faults
 }
 
 // readRequest decodes a request as strictly as one that comes from a harness.

@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,8 +15,13 @@ import (
 )
 
 // want is what must become of a request. A part that is nil is not looked at.
+//
+// Of a case with verdicts rules, observed, reasons and failure are those of what the
+// verdicts come to, and the others those of the ruling that asked for them.
 type want struct {
 	route                    string
+	verdict                  string
+	by                       *string
 	effects, rules, observed []string
 	reasons                  []string
 	reviewers, context       []string
@@ -37,6 +43,8 @@ func (w *want) read(n *yaml.Node) []*fault {
 	}
 	faults := fields(n, "want", map[string]func(*yaml.Node) *fault{
 		"route":    func(n *yaml.Node) *fault { return word(n, "route", &w.route, "skip", "allow", "deny", "review", "ask") },
+		"verdict":  func(n *yaml.Node) *fault { return word(n, "verdict", &w.verdict, "allow", "deny", "cancel", "ask") },
+		"by":       func(n *yaml.Node) *fault { w.by = new(string); return text(n, "by", w.by) },
 		"effects":  func(n *yaml.Node) *fault { return readEffects(n, &w.effects) },
 		"external": yes("external", &w.external), "read_only": yes("read_only", &w.readOnly),
 		"rules": list("rules", &w.rules), "observed": list("observed", &w.observed),
@@ -47,8 +55,20 @@ func (w *want) read(n *yaml.Node) []*fault {
 		},
 		"ceiling": func(n *yaml.Node) *fault { return w.readCeiling(n) },
 	})
-	if n.Kind == yaml.MappingNode && w.route == "" && len(faults) == 0 {
+	if n.Kind != yaml.MappingNode || len(faults) > 0 {
+		return faults
+	}
+	switch {
+	case w.by != nil && w.verdict == "":
+		faults = append(faults, faultf(n, "by is who settles a verdict, and want has none"))
+	case w.route == "" && w.verdict == "":
 		faults = append(faults, faultf(n, "want has no route"))
+	case w.route == "":
+		w.route = string(approval.RouteReview) // or there would be no verdicts
+	case w.verdict != "" && w.route != string(approval.RouteReview):
+		f := faultf(n, "verdicts are asked for where the route is review")
+		f.hint = "leave route out beside verdict"
+		faults = append(faults, f)
 	}
 	return faults
 }
@@ -111,9 +131,14 @@ func (w *want) readCeiling(n *yaml.Node) *fault {
 	return nil
 }
 
-// compare lists where a ruling is not what was wanted, a line each.
-func (w *want) compare(got *approval.Ruling, r *approval.Request) []string {
+// compare lists where a ruling is not what was wanted, a line each; said is what the
+// verdicts come to, nil for a case without any.
+func (w *want) compare(got *approval.Ruling, said *approval.VerdictRuling, r *approval.Request) []string {
 	var lines []string
+	rules, observed, reasons, failure := got.Rules, got.Observed, got.Reasons, got.Failure
+	if said != nil {
+		rules, observed, reasons, failure = said.Rules, said.Observed, said.Reasons, said.Failure
+	}
 	differ := func(of string, want, got any) {
 		lines = append(lines, fmt.Sprintf("%s: want %v, got %v", of, want, got))
 	}
@@ -137,12 +162,20 @@ func (w *want) compare(got *approval.Ruling, r *approval.Request) []string {
 	if w.readOnly != nil && *w.readOnly != got.ReadOnly {
 		differ("read_only", *w.readOnly, got.ReadOnly)
 	}
-	set("rules", w.rules, ids(got.Rules))
-	set("observed", w.observed, ids(got.Observed))
+	if said != nil {
+		if w.verdict != string(said.Decision) {
+			differ("verdict", w.verdict, said.Decision)
+		}
+		if by := cmp.Or(said.By, said.Rule); w.by != nil && *w.by != by {
+			differ("by", quotedText(*w.by), quotedText(by))
+		}
+	}
+	set("rules", w.rules, ids(rules))
+	set("observed", w.observed, ids(observed))
 	set("context", w.context, got.Context)
 	for _, part := range w.reasons {
-		if !slices.ContainsFunc(got.Reasons, func(r string) bool { return strings.Contains(r, part) }) {
-			differ("reasons_contain", quotedText(part), shown(got.Reasons))
+		if !slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, part) }) {
+			differ("reasons_contain", quotedText(part), shown(reasons))
 		}
 	}
 	if w.reviewers != nil && !slices.Equal(w.reviewers, got.Reviewers) {
@@ -151,16 +184,16 @@ func (w *want) compare(got *approval.Ruling, r *approval.Request) []string {
 	if line := w.compareCeiling(got, r); line != "" {
 		lines = append(lines, line)
 	}
-	return append(lines, w.compareFailure(got)...)
+	return append(lines, w.compareFailure(failure)...)
 }
 
 // compareFailure: a ruling that policy could not give asks a person, and would
 // pass for a rule that asks. So a failure that no one expects is one of the case.
-func (w *want) compareFailure(got *approval.Ruling) []string {
+func (w *want) compareFailure(got *approval.Failure) []string {
 	kind := "none"
-	if got.Failure != nil {
-		kind = fmt.Sprintf("%s (%s)", got.Failure.Kind, got.Failure.Message)
-		if got.Failure.Kind == w.failure {
+	if got != nil {
+		kind = fmt.Sprintf("%s (%s)", got.Kind, got.Message)
+		if got.Kind == w.failure {
 			return nil
 		}
 	} else if w.failure == "" {
