@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -179,6 +180,39 @@ func fake(mode string, args []string) {
 			panic(err)
 		}
 		plugin.Serve(info, allow(func(v *pluginpb.Verdict) { v.Rationale = fmt.Sprint(cmd.Process.Pid) }))
+	case "one-at-a-time":
+		var busy atomic.Bool
+		plugin.Serve(info, plugin.RawReviewer(raw{f: func(ctx context.Context, r *pluginpb.ReviewRequest) (*pluginpb.Verdict, error) {
+			if !busy.CompareAndSwap(false, true) {
+				return nil, errors.New("one at a time")
+			}
+			defer busy.Store(false)
+			pause := time.NewTimer(50 * time.Millisecond)
+			defer pause.Stop()
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+			return &pluginpb.Verdict{Id: r.GetId()}, nil
+		}}))
+	case "strict":
+		plugin.Serve(info, say(func(r *pluginpb.ReviewRequest) (*pluginpb.Verdict, error) {
+			_, err := approval.Decode(r.GetRequest())
+			return &pluginpb.Verdict{Id: r.GetId()}, err
+		}))
+	case "gullible":
+		plugin.Serve(info, allow(func(*pluginpb.Verdict) {}))
+	case "small", "naked":
+		bare(mode == "naked")
+	case "deaf":
+		ignoreTermination()
+		if err := os.Stdin.Close(); err != nil {
+			panic(err)
+		}
+		if err := os.Unsetenv("REGENT_PLUGIN_STDIN"); err != nil {
+			panic(err)
+		}
+		plugin.Serve(info, allow(func(*pluginpb.Verdict) {}))
 	case "notifier":
 		plugin.Serve(info, plugin.Notifier(func(_ context.Context, n plugin.Notice) error {
 			fmt.Fprintln(os.Stderr, "noticed", n.ID, n.Event, string(n.Notification))
