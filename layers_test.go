@@ -16,13 +16,13 @@ const module = "github.com/regent-policy/regent/"
 // layers are the rooms from the ground up: a package may import those of a
 // lower layer, and rooms of its own. CONTRIBUTING.md shows the same picture.
 var layers = [][]string{
-	{"gate/permission", "config", "server/peer"},
+	{"gate/permission", "config", "server/peer", "plugin/pluginpb"},
 	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential", "server/peer/peertest"},
 	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest", "reviewer"},
-	{"rego"},
+	{"rego", "plugin"},
 	{"rego/cases"},
 	{"gate"},
-	{"harness/codex", "harness/native", "server/api"},
+	{"harness/codex", "harness/native", "server/api", "server/notify"},
 	{"server", "server/client"},
 	{"cmd/regent"},
 }
@@ -37,8 +37,11 @@ var owners = map[string][]string{
 	"modernc.org/sqlite":               {"gate/ledger"},
 	"database/sql":                     {"gate/ledger"},
 	"github.com/fsnotify/fsnotify":     {"config"},
-	"net/http":                         {"server"},
+	"net/http":                         {"server", "reviewer"},
 	"github.com/prometheus":            {"server"},
+	"github.com/hashicorp/go-plugin":   {"plugin"},
+	"google.golang.org/grpc":           {"plugin"},
+	"google.golang.org/protobuf":       {"plugin"},
 	"golang.org/x/crypto":              {"server/credential"},
 	"golang.org/x/term":                {"cmd/regent"},
 }
