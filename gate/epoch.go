@@ -64,6 +64,9 @@ type Epoch struct {
 	Policy *rego.Policy
 	// ID is the fingerprint of the set, 64 hexadecimal digits: rulings carry it.
 	ID string
+
+	// plugins are those of the configuration; nil where none run.
+	plugins PluginSet
 }
 
 // Read reads the configuration that the options name. Its errors are the

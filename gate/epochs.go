@@ -34,6 +34,8 @@ type EpochsOptions struct {
 	Idle time.Duration
 	// Watch are the options of the file watcher.
 	Watch config.WatcherOptions
+	// Plugins runs the plugins of each epoch; nil runs none.
+	Plugins Plugins
 }
 
 const (
@@ -156,6 +158,24 @@ func (l *loaded) close() {
 	l.closed = true
 	if l.watch != nil {
 		l.watch.Close()
+	}
+	if s := l.Standing(); s != nil {
+		s.release(nil)
+	}
+}
+
+// install puts a standing in the place of another, whose plugins go unless the
+// new one has them too. They end when what they are being asked is answered.
+func (l *loaded) install(next Standing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.Standing()
+	l.Install(next)
+	switch {
+	case l.closed:
+		next.release(nil)
+	case before != nil:
+		before.release(&next)
 	}
 }
 
@@ -399,6 +419,9 @@ func (s *Setup) paths() []string {
 	for _, layer := range s.Source.Layers {
 		paths = append(paths, layer.Paths...)
 	}
+	for _, plugin := range s.Config.Plugins {
+		paths = append(paths, plugin.Command[:min(1, len(plugin.Command))]...)
+	}
 	for _, reviewer := range s.Config.Reviewers {
 		if reviewer.GuidanceFile != "" {
 			paths = append(paths, reviewer.GuidanceFile)
@@ -478,7 +501,7 @@ func (e *Epochs) fail(l *loaded, before *Standing, settings rego.Settings, err e
 			}
 		}
 	}
-	l.Install(next)
+	l.install(next)
 	_, why := next.Describe()
 	e.options.Log.Error("rules not put in force", "workspace", l.Dir, "epoch", next.ID(), "error", err)
 	e.options.Feed.Post(Notice{At: time.Now(), Kind: NoticeFault, Workspace: l.Dir, Epoch: next.ID(), Message: why})
@@ -540,7 +563,10 @@ func (e *Epochs) put(ctx context.Context, l *loaded, before *Standing, next Stan
 		next.Loosened = nil
 		e.keep(l.Dir, next.Epoch)
 	}
-	l.Install(next)
+	if before == nil || next.Epoch != before.Epoch {
+		next.Epoch.start(ctx, e.options.Plugins)
+	}
+	l.install(next)
 	e.options.Log.Info(notice.Message, "workspace", l.Dir, "epoch", notice.Epoch)
 	e.options.Feed.Post(notice)
 }
@@ -608,6 +634,7 @@ func (e *Epochs) Confirm(ctx context.Context, dir, epoch string, by Principal) e
 	switch {
 	case s.Held != nil && s.Held.ID == epoch:
 		s.Epoch, s.Held = s.Held, nil
+		s.Epoch.start(ctx, e.options.Plugins)
 	case s.Unconfirmed && s.Epoch.ID == epoch:
 		s.Unconfirmed = false
 	default:
@@ -615,7 +642,7 @@ func (e *Epochs) Confirm(ctx context.Context, dir, epoch string, by Principal) e
 	}
 	s.Loosened = nil
 	e.keep(dir, s.Epoch)
-	l.Install(s)
+	l.install(s)
 	e.options.Log.Info("rules confirmed", "workspace", dir, "epoch", epoch, "by", by.ID)
 	e.options.Feed.Post(Notice{At: time.Now(), Kind: NoticeEpoch, Workspace: dir, Epoch: epoch, Message: "rules confirmed by " + by.name()})
 	return nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/regent-policy/regent/gate/approval"
-	"github.com/regent-policy/regent/reviewer"
 )
 
 const (
@@ -51,10 +50,8 @@ type Parts struct {
 	// Now is the clock that requests are taken in by; time.Now if nil. The ledger
 	// judges by its own.
 	Now func() time.Time
-	// Reviewers opens those who review; [OpenReviewer] with Plugins does if nil.
+	// Reviewers opens those who review; [OpenReviewer] does if nil.
 	Reviewers Reviewers
-	// Plugins opens the reviewers of kind plugin; they cannot be asked if nil.
-	Plugins Reviewers
 }
 
 // Gate asks, answers and records. Every decision comes to be here. It is safe
@@ -137,7 +134,7 @@ func New(ctx context.Context, p Parts) (g *Gate, found []approval.Record, err er
 		g.now = time.Now
 	}
 	if g.reviewers == nil {
-		g.reviewers = func(e *Epoch, name string) (reviewer.Reviewer, error) { return OpenReviewer(e, name, p.Plugins) }
+		g.reviewers = OpenReviewer
 	}
 	g.reviews, g.stopReviews = context.WithCancel(context.Background())
 	if found, err = g.ledger.Recover(ctx); err != nil {

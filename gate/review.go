@@ -24,16 +24,16 @@ const reviewsAtOnce = 16
 // is none to ask, and why.
 type Reviewers func(e *Epoch, name string) (reviewer.Reviewer, error)
 
-// OpenReviewer opens a reviewer of an epoch by its name. plugins opens those of kind
-// plugin, also the members of chains; without it they cannot be asked.
-func OpenReviewer(e *Epoch, name string, plugins Reviewers) (reviewer.Reviewer, error) {
+// OpenReviewer opens a reviewer of an epoch by its name. Those of kind plugin, also
+// the members of chains, are asked where [Epochs] runs plugins.
+func OpenReviewer(e *Epoch, name string) (reviewer.Reviewer, error) {
 	return reviewer.OpenWith(e.Config, name, func(name string) (reviewer.Reviewer, error) {
 		r := e.Config.Reviewers[name]
 		switch {
 		case r.Kind == config.ReviewerRego:
 			return ruleReviewer{e, name, r.Query}, nil
-		case r.Kind == config.ReviewerPlugin && plugins != nil:
-			return plugins(e, name)
+		case r.Kind == config.ReviewerPlugin:
+			return e.pluginReviewer(name)
 		default:
 			return reviewer.Open(e.Config, name) // it says why not
 		}

@@ -39,12 +39,16 @@ func others(c *config.Config, dirs ...string) (string, error) {
 	if len(c.Reviewers) == 0 && len(c.Plugins) == 0 && requests == nil {
 		return "", nil
 	}
+	plugins := make(map[string]config.Plugin, len(c.Plugins))
+	for name, p := range c.Plugins {
+		plugins[name] = identified(p)
+	}
 	text, err := json.Marshal(struct {
 		Reviewers map[string]config.Reviewer
 		Plugins   map[string]config.Plugin
 		// Left out where it is the default, so that it changes no fingerprint then.
 		RequestPermissions *config.RequestPermissions `json:",omitempty"`
-	}{c.Reviewers, c.Plugins, requests})
+	}{c.Reviewers, plugins, requests})
 	if err != nil {
 		return "", fmt.Errorf("encode reviewers, plugins and hooks: %w", err)
 	}
@@ -61,6 +65,15 @@ func others(c *config.Config, dirs ...string) (string, error) {
 		}
 	}
 	return out, nil
+}
+
+// identified is a plugin with the digest of its program, as it is now, where the
+// configuration pins none: another program is another plugin.
+func identified(p config.Plugin) config.Plugin {
+	if p.SHA256 == "" && len(p.Command) > 0 {
+		p.SHA256 = operand(p.Command[0]).SHA256
+	}
+	return p
 }
 
 // fingerprint is the SHA-256, in hexadecimal, of what makes a reviewer judge as it
@@ -91,6 +104,7 @@ func fingerprint(c *config.Config, name string) string {
 			p.Instructions = reviewer.InstructionsVersion
 		}
 		if plugin, ok := c.Plugins[r.Plugin]; ok {
+			plugin = identified(plugin)
 			p.Plugin = &plugin
 		}
 		parts = append(parts, p)
