@@ -234,10 +234,11 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 
 // notifiersOf are the notifiers in force: those of the home, and those that it began
 // with while no rules could be loaded, since everything is asked then. What waits for
-// a confirmation is told nothing: a program would be started that nobody confirmed.
+// a confirmation, or may have to, is told nothing: a program would be started that
+// nobody confirmed.
 func notifiersOf(s *gate.Standing, began *config.Config) map[string]config.Notifier {
 	switch {
-	case s.Unconfirmed:
+	case s.Unconfirmed, s.Epoch == nil && began.Policy.ConfirmLoosening:
 		return nil
 	case s.Epoch == nil:
 		return began.Notifiers

@@ -13,6 +13,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/regent-policy/regent/config"
+	"github.com/regent-policy/regent/gate"
 )
 
 // TestASecondSignalEndsTheDaemonAtOnce has a caller that never finishes what it
@@ -70,5 +75,36 @@ func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
 	}
 	if out, code := sh.run("regent ledger verify", true); code != exitDone {
 		t.Errorf("the ledger after that: %s", out)
+	}
+}
+
+func TestNotifiersInForce(t *testing.T) {
+	with := func(name string, confirm bool) *config.Config {
+		return &config.Config{
+			Notifiers: map[string]config.Notifier{name: {Kind: config.NotifierDesktop}}, Policy: config.Policy{ConfirmLoosening: confirm},
+		}
+	}
+	epoch := func(name string) *gate.Epoch { return &gate.Epoch{Setup: gate.Setup{Config: with(name, false)}} }
+	for _, tt := range []struct {
+		name  string
+		stand gate.Standing
+		began *config.Config
+		want  string
+	}{
+		{"those of the rules in force", gate.Standing{Epoch: epoch("now")}, with("began", false), "now"},
+		{"not those that wait for a confirmation", gate.Standing{Epoch: epoch("now"), Held: epoch("held")}, with("began", false), "now"},
+		{"none while nothing is confirmed", gate.Standing{Epoch: epoch("now"), Unconfirmed: true}, with("began", false), ""},
+		{"those of the beginning without rules", gate.Standing{}, with("began", false), "began"},
+		{"none of those that may have to be confirmed", gate.Standing{}, with("began", true), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var want map[string]config.Notifier
+			if tt.want != "" {
+				want = map[string]config.Notifier{tt.want: {Kind: config.NotifierDesktop}}
+			}
+			if diff := cmp.Diff(want, notifiersOf(&tt.stand, tt.began)); diff != "" {
+				t.Errorf("notifiers (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -7,6 +7,9 @@ func OpenWithin(o Options, attempt, grace time.Duration, delays ...time.Duration
 	return open(o, limits{attempt: attempt, patience: usual.patience, delays: delays, grace: grace, rest: time.Millisecond})
 }
 
+// Line is how the text of others is shown.
+var Line = line
+
 // ShowDesktopBy puts a program in the place of those of the system, none where
 // path is "", until the function it returns is called.
 func ShowDesktopBy(path string, before ...string) func() {

@@ -24,6 +24,8 @@ const (
 	MaxSummary = 200
 	// MaxRequest is the largest request that goes along, in bytes of JSON.
 	MaxRequest = 64 << 10
+	// maxLooked is how much of a text is looked at for a line of it, in bytes.
+	maxLooked = 64 << 10
 )
 
 // Notification is one thing that a notifier is told, as it is told. What Regent
@@ -185,10 +187,9 @@ func changesText(changes []approval.Change) string {
 // line makes the text of others fit to be read in one line: secrets masked, cut
 // short, and what cannot be seen shown by its code.
 func line(text string) string {
-	text = approval.RedactText(text)
-	if utf8.RuneCountInString(text) > MaxSummary {
-		text = string([]rune(text)[:MaxSummary])
-	}
+	// A command can be of megabytes, and what is shown is near its beginning. It is
+	// masked before it is cut short, since a mask has to see all of a secret.
+	text = approval.RedactText(text[:min(len(text), maxLooked)])
 	var b strings.Builder
 	length := 0
 	for len(text) > 0 {
@@ -200,7 +201,8 @@ func line(text string) string {
 		case !unicode.IsPrint(r):
 			shown = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
 		}
-		if length += utf8.RuneCountInString(shown); length >= MaxSummary {
+		length += utf8.RuneCountInString(shown)
+		if length > MaxSummary || length == MaxSummary && size < len(text) {
 			b.WriteString("…")
 			break
 		}

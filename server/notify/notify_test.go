@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/regent-policy/regent/config"
 	"github.com/regent-policy/regent/gate"
@@ -259,6 +262,29 @@ func TestSummaries(t *testing.T) {
 				t.Errorf("told %+v, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestLinesFitAndCanBeSeen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text") +
+			strings.Repeat(rapid.SampledFrom([]string{"", "x", "é", "\x00", "\n"}).Draw(t, "of"), rapid.IntRange(0, 250).Draw(t, "many"))
+		got := notify.Line(text)
+		if n := utf8.RuneCountInString(got); n > notify.MaxSummary {
+			t.Fatalf("%q has %d characters", got, n)
+		}
+		for _, r := range got {
+			if !unicode.IsPrint(r) {
+				t.Fatalf("%q has %U", got, r)
+			}
+		}
+	})
+	full := strings.Repeat("x", notify.MaxSummary)
+	if got := notify.Line(full); got != full {
+		t.Errorf("what fits is cut: %s", got)
+	}
+	if got, want := notify.Line(full+"x"), full[1:]+"…"; got != want {
+		t.Errorf("what is too long is %s, want %s", got, want)
 	}
 }
 
