@@ -26,6 +26,7 @@ import (
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/ledger"
 	"github.com/regent-policy/regent/harness/native"
+	"github.com/regent-policy/regent/server/api"
 	"github.com/regent-policy/regent/server/credential"
 	"github.com/regent-policy/regent/server/notify"
 	"github.com/regent-policy/regent/server/peer"
@@ -77,7 +78,9 @@ type Options struct {
 	Warnings []string
 	// Notifiers tell how those stand who are told of requests; nil where nobody is.
 	Notifiers func() []notify.Stats
-	Log       *slog.Logger
+	// Plugins tell how the programs of plugins do; nil where none run.
+	Plugins func() []api.Plugin
+	Log     *slog.Logger
 	// MaxAsks bounds the questions that wait at once, 16384 where it is 0, and
 	// MaxReaders the readers of events, 64 where it is 0.
 	MaxAsks, MaxReaders int
@@ -95,6 +98,7 @@ type Server struct {
 	version  string
 	warnings []string
 	told     func() []notify.Stats
+	plugins  func() []api.Plugin
 	log      *slog.Logger
 
 	mux, paths *http.ServeMux
@@ -134,7 +138,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		gate: o.Gate, epochs: o.Epochs, ledger: o.Ledger, tokens: o.Tokens, stepUp: o.StepUp,
-		home: o.Home, version: o.Version, warnings: o.Warnings, told: o.Notifiers, log: o.Log,
+		home: o.Home, version: o.Version, warnings: o.Warnings, told: o.Notifiers, plugins: o.Plugins, log: o.Log,
 		started:  time.Now().UTC().Truncate(time.Second),
 		uid:      os.Getuid(),
 		bodyTime: bodyTime, writeTime: writeTime, heartbeat: heartbeat,

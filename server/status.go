@@ -50,6 +50,9 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request, c *call) error {
 			Queued: n.Queued, Fault: n.Fault, FaultAt: n.FaultAt,
 		})
 	}
+	if s.plugins != nil {
+		out.Plugins = s.plugins()
+	}
 	store := s.ledger.Stats()
 	out.Ledger = &api.Ledger{
 		Head: store.Head.Seq, Hash: store.Head.Hash, Bytes: store.FileBytes + store.LogBytes, Queued: store.Queued,

@@ -23,6 +23,7 @@ import (
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/ledger"
+	"github.com/regent-policy/regent/plugin"
 	"github.com/regent-policy/regent/server"
 	"github.com/regent-policy/regent/server/credential"
 	"github.com/regent-policy/regent/server/notify"
@@ -146,6 +147,7 @@ type daemon struct {
 
 	home      string
 	ledger    *ledger.DB
+	plugins   plugins
 	epochs    *gate.Epochs
 	gate      *gate.Gate
 	notifiers *notify.Hub
@@ -206,7 +208,8 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 	}
 	before := d.ledger.Stats().Head.Seq
 	feed := &gate.Feed{}
-	d.epochs = gate.OpenEpochs(ctx, gate.EpochsOptions{Home: home, Organization: organization, Feed: feed, Log: d.log, Idle: o.idle})
+	d.plugins.host = plugin.NewHost(plugin.Options{Log: d.log})
+	d.epochs = gate.OpenEpochs(ctx, gate.EpochsOptions{Home: home, Organization: organization, Feed: feed, Log: d.log, Idle: o.idle, Plugins: d.plugins})
 	var found []approval.Record
 	if d.gate, found, err = gate.New(ctx, gate.Parts{Ledger: d.ledger, Workspaces: d.epochs, Feed: feed, Log: d.log}); err != nil {
 		return damaged(err)
@@ -228,6 +231,7 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 	d.server = server.New(server.Options{
 		Gate: d.gate, Epochs: d.epochs, Ledger: d.ledger, Home: home, Version: readVersion().Version, Warnings: texts, Log: d.log,
 		Tokens: credential.NewTokens(home, nil), StepUp: credential.NewStepUp(home, nil), Notifiers: d.notifiers.Stats,
+		Plugins: d.plugins.status,
 	})
 	return nil
 }
@@ -320,6 +324,9 @@ func (d *daemon) close() error {
 	}
 	if d.epochs != nil {
 		d.epochs.Close()
+	}
+	if d.plugins.host != nil {
+		d.plugins.host.Close() // nothing is asked of them any more
 	}
 	if d.ledger != nil {
 		errs = append(errs, d.ledger.Close())

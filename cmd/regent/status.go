@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/regent-policy/regent/plugin"
 	"github.com/regent-policy/regent/server/api"
 )
 
@@ -90,6 +91,7 @@ func (a *app) printStatus(s *api.Status, now time.Time) error {
 	}
 	b.lines("warnings", s.Warnings)
 	b.lines("notifiers", notifierLines(s.Notifiers))
+	b.lines("plugins", pluginLines(s.Plugins))
 	if _, err := fmt.Fprint(a.stdout, b.b.String()); err != nil {
 		return err
 	}
@@ -131,6 +133,37 @@ func notifierLines(all []api.Notifier) []string {
 		}
 	}
 	return lines
+}
+
+// pluginLines say how the programs of plugins do.
+func pluginLines(all []api.Plugin) []string {
+	lines := make([]string, len(all))
+	for i, p := range all {
+		lines[i] = p.Name + " " + p.State
+		if p.Version != "" {
+			lines[i] += ", version " + p.Version
+		}
+		if p.Breaker != string(plugin.BreakerClosed) {
+			lines[i] += ", breaker " + strings.ReplaceAll(p.Breaker, "_", "-")
+		}
+		if p.Restarts > 0 {
+			lines[i] += ", started again " + times(p.Restarts)
+		}
+		if !p.Pinned {
+			lines[i] += ", not pinned (regent plugin add pins it)"
+		}
+		if p.Fault != "" && p.State != string(plugin.StateRunning) {
+			lines[i] += "; " + p.Fault
+		}
+	}
+	return lines
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // printWorkspace tells what a workspace is not as it should be in.

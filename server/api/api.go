@@ -290,6 +290,34 @@ type Status struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Notifiers are those who are told of requests, in the order of their names.
 	Notifiers []Notifier `json:"notifiers,omitempty"`
+	// Plugins are those that run or should, in the order of their names.
+	Plugins []Plugin `json:"plugins,omitempty"`
+}
+
+// Plugin is how the program of a plugin does.
+type Plugin struct {
+	Name    string   `json:"name"`
+	Command []string `json:"command"`
+	// SHA256 is the digest of the program, and Pinned whether the configuration
+	// says it.
+	SHA256 string `json:"sha256,omitempty"`
+	Pinned bool   `json:"pinned"`
+	// State is starting, running, waiting (for the next start after it broke),
+	// disabled (it broke too often), draining (it answers what it was asked and
+	// ends) or ended.
+	State string    `json:"state"`
+	Since time.Time `json:"since"`
+	PID   int       `json:"pid,omitempty,omitzero"`
+	// Version is the plugin's own.
+	Version string `json:"version,omitempty"`
+	// Breaker is closed (it is asked), open (it is not) or half_open (one call
+	// tries).
+	Breaker  string `json:"breaker"`
+	Calls    int    `json:"calls"`
+	Restarts int    `json:"restarts"`
+	// Fault is what last went wrong, and FaultAt when.
+	Fault   string    `json:"fault,omitempty"`
+	FaultAt time.Time `json:"fault_at,omitzero"`
 }
 
 // Notifier is how one who is told of requests stands. Its counts are since the
