@@ -627,6 +627,32 @@ func TestWhatWaitsGoesByTheNewConfiguration(t *testing.T) {
 	}
 }
 
+func TestRemovedNotifierIsToldNoMore(t *testing.T) {
+	w, e := newWorld(t), &ear{}
+	busy, left := make(chan struct{}), make(chan struct{})
+	e.tell = func(ctx context.Context, _ notify.Notification) error {
+		close(busy)
+		<-ctx.Done()
+		close(left)
+		return ctx.Err()
+	}
+	w.named = map[string]config.Notifier{"a": plugin("p", config.DetailsNone, config.NotifyPending)}
+	// With times that nothing but the removal ends.
+	h := notify.OpenWithin(notify.Options{
+		Ledger: w, Feed: w, Configured: w.configured, Plugin: func(string) (notify.Notifier, error) { return e, nil },
+	}, time.Hour, time.Hour)
+	w.ask(approval.RouteAsk, "one")
+	<-busy
+	w.ask(approval.RouteAsk, "two")
+	w.until(func() bool { return stat(t, h, "a").Queued == 1 })
+	w.change(func() { w.named = nil })
+	<-left
+	h.Close()
+	if got := e.heard(); len(got) != 1 {
+		t.Errorf("told %+v after it was removed", got)
+	}
+}
+
 func TestMissingPluginIsSaidOnce(t *testing.T) {
 	w := newWorld(t)
 	h := w.open(map[string]config.Notifier{"a": plugin("none", config.DetailsNone, config.NotifyPending)}, nil)
