@@ -15,7 +15,7 @@ import (
 
 // tellTime is how long an answer may take before a person is told that it is
 // waited for.
-const tellTime = time.Second
+const tellTime = 2 * time.Second
 
 type askOptions struct {
 	inputOptions
