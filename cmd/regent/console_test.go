@@ -281,6 +281,7 @@ var pages = []string{
 	"../../docs/ledger.md",
 	"../../docs/operate.md",
 	"../../docs/profiles.md",
+	"../../docs/reviewers.md",
 }
 
 // fence is a block of code: its language, the file that it is where it names
