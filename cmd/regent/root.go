@@ -80,6 +80,8 @@ The answer is on stdout; words for people are on stderr.`,
 		newToken(a),
 		newStepUp(a),
 		newLedger(a),
+		newPlugin(a),
+		newReviewer(a),
 		newVersion(a),
 	)
 	root.SetHelpCommand(newHelp(root))
