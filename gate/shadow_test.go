@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -369,30 +368,5 @@ func TestReviewerRulesAreFoundWhenTheyAreLoaded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "config.yaml:5:5: reviewer home/rules: no rule is named data.home.rules.verdikt") &&
 		!strings.Contains(err.Error(), "config.yaml:5:12: reviewer home/rules: no rule is named data.home.rules.verdikt") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestPluginsAreOpenedByWhoHasThem(t *testing.T) {
-	const settings = "permissions: {mode: model_review, reviewer_model: acme/risk}\n" +
-		"plugins: {acme: {command: [bin/acme]}}\nreviewers: {acme/risk: {kind: plugin, plugin: acme}}\n"
-	home := files(t, map[string]string{"config.yaml": "version: 1\n" + settings, "bin/acme": "#!/bin/sh\n"})
-	if err := os.Chmod(home+"/bin/acme", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	e, err := gate.Load(t.Context(), gate.Options{Home: home})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := gate.OpenReviewer(e, "acme/risk", nil); !errors.Is(err, reviewer.ErrKind) {
-		t.Errorf("without plugins: %v", err)
-	}
-	one, err := gate.OpenReviewer(e, "acme/risk", func(of *gate.Epoch, name string) (reviewer.Reviewer, error) {
-		if of != e || name != "acme/risk" {
-			t.Errorf("opened %s", name)
-		}
-		return approves, nil
-	})
-	if err != nil || one.Review(t.Context(), reviewer.Question{}).Outcome != approval.VerdictAllow {
-		t.Errorf("%v, %v", one, err)
 	}
 }
