@@ -27,6 +27,9 @@ type PluginSet interface {
 	Close()
 }
 
+// Plugins are the plugins of the epoch; nil where none run.
+func (e *Epoch) Plugins() PluginSet { return e.plugins }
+
 // start has the plugins of an epoch run before anything is ruled by it.
 func (e *Epoch) start(ctx context.Context, p Plugins) {
 	if p != nil && len(e.Config.Plugins) > 0 {

@@ -133,6 +133,9 @@ func TestPluginsThatRunNowhereAskAPerson(t *testing.T) {
 	if v := r.Ruling.Verdicts; len(v) != 1 || v[0].Outcome != approval.VerdictError {
 		t.Errorf("%+v", v)
 	}
+	if _, err := gate.OpenReviewer(b.workspace.Standing().Epoch, "acme/risk"); !errors.Is(err, reviewer.ErrKind) {
+		t.Errorf("opened without plugins: %v", err)
+	}
 	if _, err := b.Answer(t.Context(), reply(r, deny)); err != nil {
 		t.Fatal(err)
 	}

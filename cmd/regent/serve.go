@@ -220,6 +220,7 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 		// What the gate has closed on its way in is told too.
 		After:      before,
 		Configured: func() map[string]config.Notifier { return notifiersOf(d.epochs.Home().Standing(), c) },
+		Plugin:     func(name string) (notify.Notifier, error) { return notifier{d.epochs, name}, nil },
 	})
 	texts := openFolders(home, filepath.Join(home, "runtime"), filepath.Dir(c.Server.Socket), filepath.Dir(c.Ledger.Path))
 	for _, w := range warnings {

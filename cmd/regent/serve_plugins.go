@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/regent-policy/regent/config"
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/plugin"
 	"github.com/regent-policy/regent/server/api"
+	"github.com/regent-policy/regent/server/notify"
 )
 
 // plugins runs the plugins of the daemon's epochs.
@@ -17,6 +21,34 @@ var _ gate.Plugins = plugins{}
 // Open implements gate.Plugins.
 func (p plugins) Open(ctx context.Context, c *config.Config) gate.PluginSet {
 	return p.host.Open(ctx, c.Plugins)
+}
+
+// notifier tells a plugin of the home, whichever process runs it by then.
+type notifier struct {
+	epochs *gate.Epochs
+	plugin string
+}
+
+var _ notify.Notifier = notifier{}
+
+// Notify implements notify.Notifier.
+func (n notifier) Notify(ctx context.Context, what notify.Notification) error {
+	var set *plugin.Set
+	if epoch := n.epochs.Home().Standing().Epoch; epoch != nil {
+		set, _ = epoch.Plugins().(*plugin.Set)
+	}
+	if set == nil {
+		return fmt.Errorf("%w: the home has no plugin %s", notify.ErrUnavailable, n.plugin)
+	}
+	text, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	err = set.Notify(ctx, n.plugin, plugin.Notice{ID: what.ID, Event: string(what.Event), Notification: text})
+	if errors.Is(err, plugin.ErrUnavailable) || errors.Is(err, plugin.ErrRetired) {
+		return fmt.Errorf("%w: %w", notify.ErrTransient, err)
+	}
+	return err
 }
 
 // status is how the plugins do, for the API.
