@@ -47,6 +47,7 @@ var commands = map[string]standing{
 	"ledger verify": looks, "ledger export": looks,
 	"grants":      group,
 	"grants list": looks,
+	"reviewer":    group, "reviewer report": looks,
 
 	"bench": looks, "check": looks, "classify": looks, "codex": looks, "completion": looks, "doctor": looks, "explain": looks,
 	"help": looks, "hook": looks, "init": looks, "plugin": looks, "profile": looks, "replay": looks, "status": looks,

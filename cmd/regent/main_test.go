@@ -514,7 +514,7 @@ func TestCompletion(t *testing.T) {
 		{"help topics", []string{"help", "profile", ""}, []string{"covers", "intersect", "merge"}},
 		{"words of a flag", []string{"check", "--output", ""}, []string{"json", "text"}},
 		{"shells", []string{"classify", "--shell", ""}, []string{"bash", "sh", "zsh"}},
-		{"schemas", []string{"policy", "schema", ""}, []string{"request", "ruling"}},
+		{"schemas", []string{"policy", "schema", ""}, []string{"request", "ruling", "verdict"}},
 		{"harnesses", []string{"classify", "--harness", ""}, []string{"claude-code", "codex", "gemini-cli", "native", "opencode"}},
 	}
 	for _, tt := range tests {

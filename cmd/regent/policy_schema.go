@@ -24,6 +24,7 @@ error with its place. Without NAME, the names are listed.`,
 		Example: `  $ regent policy schema
   request
   ruling
+  verdict
   $ regent policy schema request > request.schema.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
