@@ -19,10 +19,12 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files")
 
-const source = "regent_plugin.proto"
+// sources are what hosts and plugins say to each other, and what hosts that load
+// Regent do.
+var sources = []string{"regent_plugin.proto", "regent_evaluator.proto"}
 
-// compiled is regent_plugin.proto with its comments, which the generators copy.
-func compiled(t *testing.T) *descriptorpb.FileDescriptorProto {
+// compiled is a source with its comments, which the generators copy.
+func compiled(t *testing.T, source string) *descriptorpb.FileDescriptorProto {
 	t.Helper()
 	compiler := protocompile.Compiler{
 		Resolver:       &protocompile.SourceResolver{},
@@ -36,9 +38,16 @@ func compiled(t *testing.T) *descriptorpb.FileDescriptorProto {
 }
 
 // TestGeneratedFiles compares the Go code with what the generators, whose versions
-// go.mod pins, make of regent_plugin.proto; -update writes it.
+// go.mod pins, make of the sources; -update writes it.
 func TestGeneratedFiles(t *testing.T) {
-	file := compiled(t)
+	for _, source := range sources {
+		t.Run(source, func(t *testing.T) { generated(t, source) })
+	}
+}
+
+func generated(t *testing.T, source string) {
+	t.Helper()
+	file := compiled(t, source)
 	for _, generator := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
 		request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 			FileToGenerate: []string{source},
@@ -81,6 +90,9 @@ func TestGeneratedFiles(t *testing.T) {
 
 // TestEnumsStartWithUnspecified: a field that is not set must never mean yes.
 func TestEnumsStartWithUnspecified(t *testing.T) {
+	if n := ours.File_regent_evaluator_proto.Enums().Len(); n > 0 {
+		t.Errorf("regent_evaluator.proto has %d enumerations, which this test does not look at", n)
+	}
 	enums := ours.File_regent_plugin_proto.Enums()
 	if enums.Len() == 0 {
 		t.Fatal("no enumerations")
