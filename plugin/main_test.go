@@ -156,6 +156,9 @@ func fake(mode string, args []string) {
 		}
 		fmt.Println(h.Status()[0].PID)
 		select {}
+	case "brief": // exits 200 ms after its start
+		time.AfterFunc(200*time.Millisecond, func() { os.Exit(5) })
+		plugin.Serve(info, allow(func(*pluginpb.Verdict) {}))
 	case "silent":
 		select {}
 	case "exits":
