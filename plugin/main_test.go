@@ -123,9 +123,13 @@ func fake(mode string, args []string) {
 			return &pluginpb.Verdict{Id: r.GetId(), Outcome: pluginpb.Outcome_OUTCOME_DENY, Rationale: "finished"}, f.Close()
 		}}))
 	case "stops": // itself, as a process that hangs
-		plugin.Serve(info, say(func(*pluginpb.ReviewRequest) (*pluginpb.Verdict, error) {
-			return nil, syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		}))
+		plugin.Serve(info, plugin.RawReviewer(raw{f: func(ctx context.Context, _ *pluginpb.ReviewRequest) (*pluginpb.Verdict, error) {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+				return nil, err
+			}
+			<-ctx.Done() // a process runs on for a moment after it was stopped
+			return nil, ctx.Err()
+		}}))
 	case "chatters":
 		fmt.Println("starting up...")
 		plugin.Serve(info, allow(func(*pluginpb.Verdict) {}))
