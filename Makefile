@@ -58,8 +58,9 @@ soak: ## long fuzzing, SOAK for each target, hundreds of kills, and thousands of
 	    echo "$$target $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(SOAK),60s) $$target || exit 1; \
 	  done; done
 
-generate: ## write the schemas from the Go types
+generate: ## write the schemas from the Go types, and Go from the plugin protocol
 	$(GO) test -count=1 -run '^TestSchemas$$' ./rego -update
+	$(GO) test -count=1 -run '^TestGeneratedFiles$$' ./plugin/pluginpb -update
 
 clean: ## remove what was built
 	rm -rf $(BIN)
