@@ -76,11 +76,9 @@ func TestFailuresOfOthers(t *testing.T) {
 		c := configuration(pinned(t, "brief"), nil)
 		s := h.Open(t.Context(), c.Plugins)
 		defer s.Close()
-		asked := 0
+		asked, passed := 0, -1
 		awaitState(t, h, func(list []plugin.Status) bool {
-			// It is down between two starts, if it was not the first crash of one that
-			// had run, which is followed by a start at once.
-			if list[0].State != plugin.StateWaiting || list[0].Retry == nil || list[0].Retry.Equal(clock.Now()) {
+			if list[0].State != plugin.StateWaiting || list[0].Retry == nil || list[0].Restarts == passed {
 				return list[0].State == plugin.StateDisabled
 			}
 			for range 20 {
@@ -92,6 +90,7 @@ func TestFailuresOfOthers(t *testing.T) {
 			if restarts := h.Status()[0].Restarts; restarts != list[0].Restarts {
 				t.Fatalf("asking it started it: %d restarts, and %d before", restarts, list[0].Restarts)
 			}
+			passed = list[0].Restarts
 			for n := range plugin.GiveUpAfter {
 				clock.passed(plugin.Backoff(n + 1))
 			}

@@ -86,7 +86,7 @@ func (i *instance) supervise() {
 				p.stop()
 				return
 			}
-			i.turn(StateWaiting, nil)
+			i.turn(i.next(), nil)
 			p.kill()
 			p.clear()
 			if i.now().Sub(began) >= stableAfter {
@@ -155,6 +155,17 @@ func (i *instance) watch(p *process) error {
 	}
 }
 
+// next is the state of a process that broke: the first time it is started again at
+// once, which is worth waiting for.
+func (i *instance) next() State {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.failures == 0 {
+		return StateStarting
+	}
+	return StateWaiting
+}
+
 // rest waits until the plugin is to be started again, and tells whether it is.
 func (i *instance) rest(err error, ran bool) bool {
 	i.mu.Lock()
@@ -176,11 +187,12 @@ func (i *instance) rest(err error, ran bool) bool {
 	if !ran || failures > 1 {
 		wait = backoff(restartAfter, restartAfterMost, failures)
 	}
-	i.note(StateWaiting, err, i.now().Add(wait))
 	log.Warn("plugin broke and is started again", "plugin", i.name, "in", wait, "error", err)
 	if wait == 0 {
+		i.note(StateStarting, err, time.Time{})
 		return true
 	}
+	i.note(StateWaiting, err, i.now().Add(wait))
 	passed, stop := i.host.options.clock.After(wait)
 	defer stop()
 	select {
