@@ -53,7 +53,7 @@ digest of its file, so that no other program is started in its place.`,
   $ regent plugin add acme -- /bin/true`,
 	}
 	exits(cmd, exitDone, exitFailed, exitUsage)
-	cmd.AddCommand(newPluginList(a), newPluginAdd(a), newPluginVerify(a), newPluginConformance(a), newPluginScaffold(a))
+	cmd.AddCommand(newPluginList(a), newPluginAdd(a), newPluginVerify(a), newPluginConformance(a), newPluginScaffold(a), newPluginServe(a))
 	group(a, cmd)
 	return cmd
 }
