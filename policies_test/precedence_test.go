@@ -61,6 +61,9 @@ func fired(ids []string, trusted bool) (approval.Route, []string) {
 		return approval.RouteAsk, nil
 	}
 	_, decision, _ := strings.Cut(strings.ToLower(counted[0]), "-")
+	if counted[0] == ruleID(rego.Workspace, "review") && !trusted && len(counted) == 1 {
+		decision = "ask" // which it takes from nobody
+	}
 	return approval.Route(decision), counted
 }
 
@@ -91,6 +94,7 @@ func TestPrecedenceOfRulesAndLayers(t *testing.T) {
 			t.Parallel()
 			src := rego.Source{Settings: settings(), Layers: layersOf(t, "enforce")}
 			src.Settings.Reviewers = map[string]bool{"acme/organization": true, "acme/home": true, "acme/workspace": true}
+			src.Settings.Reviewer = "acme/home"
 			src.Layers[2].Untrusted = !trusted
 			p := load(t, src)
 			sets := subsets(ids, 3)

@@ -383,6 +383,8 @@ review contains {"message": "m", "reviewers": ["a/risk", "a/usual"], "authority"
 	trusted := load(t, src)
 	src.Layers[1].Untrusted = true
 	untrusted := load(t, src)
+	src.Settings.Mode = "auto_allow"
+	passing := load(t, src)
 	type who struct {
 		Route     approval.Route
 		Reviewers []string
@@ -398,7 +400,8 @@ review contains {"message": "m", "reviewers": ["a/risk", "a/usual"], "authority"
 	}{
 		{"of two rules each takes away and none gives back", "one", trusted, who{"review", []string{"a/risk", "a/judge"}, may{"a/risk": "deny_only"}, []string{"a/new"}, ""}},
 		{"all rules agree that one advises", "two", trusted, who{"review", []string{"a/risk", "a/usual"}, may{"a/risk": "advises", "a/usual": "advises"}, []string{"a/judge", "a/new"}, ""}},
-		{"who is not trusted takes no power to deny", "three", untrusted, who{"review", []string{"a/risk", "a/usual"}, may{"a/risk": "deny_only", "a/usual": "deny_only"}, nil, ""}},
+		{"who is not trusted takes no question from a person", "three", untrusted, who{"ask", nil, nil, nil, ""}},
+		{"who is not trusted chooses no reviewer, and takes no power to deny", "three", passing, who{"review", []string{"a/usual"}, may{"a/usual": "deny_only"}, nil, ""}},
 		{"the usual reviewer decides, with one in shadow", "shadow", trusted, who{"review", []string{"a/usual"}, nil, []string{"a/new"}, ""}},
 		{"a word that is none is a failure", "odd word", trusted, who{"ask", nil, nil, nil, "output"}},
 		{"an authority of nobody is a failure", "odd authority", trusted, who{"ask", nil, nil, nil, "output"}},

@@ -207,8 +207,9 @@ func (m *module) tag(nodes []*ast.Rule, rules []*Rule, first int) []string {
 			ast.Item(ast.InternedTerm("mode"), ast.StringTerm(rules[i].Mode)),
 			ast.Item(ast.InternedTerm("value"), r.Head.Key),
 		}
-		if rules[i].Decision == "verdict" {
-			// What it decides is known when it fires, and so is whether it may.
+		if rules[i].Decision == "verdict" || rules[i].Decision == "review" {
+			// What it decides is known when it fires, and so is whether it may: a review
+			// is stricter than some answers and looser than others.
 			tags = append(tags, ast.Item(ast.InternedTerm("trusted"), ast.InternedTerm(!rules[i].untrusted)))
 		}
 		r.Head.Key = ast.ObjectTerm(tags...).SetLocation(r.Head.Location)

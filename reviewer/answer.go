@@ -201,7 +201,8 @@ func consistent(v approval.Verdict) approval.Verdict {
 	case "", approval.RiskLow, approval.RiskMedium:
 		return v
 	case approval.RiskHigh:
-		if v.Authorization == approval.AuthorizationHigh {
+		// How much authorization is enough is for policy; none at all never is.
+		if v.Authorization != "" && v.Authorization != approval.AuthorizationUnknown {
 			return v
 		}
 	}

@@ -177,8 +177,8 @@ func TestReviewReadsAnAnswer(t *testing.T) {
 			approval.Verdict{Outcome: allow, Risk: high, Authorization: high},
 		},
 		{
-			"high risk without that is for a person", `{"outcome":"allow","risk_level":"high","user_authorization":"medium","scope":"session"}`,
-			approval.Verdict{Outcome: unsure, Risk: high, Authorization: "medium", Rationale: person(high, "medium")},
+			"what authorization high risk needs is for policy", `{"outcome":"allow","risk_level":"high","user_authorization":"medium","scope":"session"}`,
+			approval.Verdict{Outcome: allow, Risk: high, Authorization: "medium", Scope: permission.Session},
 		},
 		{
 			"an authorization that is not told is unknown", `{"outcome":"allow","risk_level":"high"}`,

@@ -139,7 +139,7 @@ func atOnce(a gate.Answer) bool {
 	// Asked, decided and being written is what such a record has been through.
 	const immediate = 3
 	r := a.Record
-	return r == nil || r.Decision != nil && r.Revision <= immediate &&
+	return r == nil || r.Decision != nil && len(r.Decision.Verdicts) == 0 && r.Revision <= immediate &&
 		(r.Decision.Source == approval.SourceRule || r.Decision.Source == approval.SourceAuto)
 }
 

@@ -199,6 +199,12 @@ func verdictTexts(verdicts []approval.Verdict) []string {
 		if v.Authorization != "" {
 			text += ", authorization " + string(v.Authorization)
 		}
+		if v.Authority != "" && v.Authority != approval.AuthorityDecides {
+			text += ", " + strings.ReplaceAll(string(v.Authority), "_", " ")
+		}
+		if v.Shadow {
+			text += ", in shadow"
+		}
 		if v.Rationale != "" {
 			text += "\n" + cut(v.Rationale, maxShown)
 		}
@@ -332,6 +338,7 @@ func (s *sheet) ending(r *approval.Record, now time.Time) {
 		s.add("decision", fmt.Sprintf("%s at %s: %s", text, stamp(d.At), oneLine(d.Option)))
 		s.maybe("", d.Reason)
 		s.add("verdict", verdictTexts(d.Verdicts)...)
+		s.add("by rules", matchLines(d.Rules)...)
 		if g := d.Settlement; g != nil {
 			s.add("granted", grantedLines(d.Outcome, g)...)
 			for _, dropped := range g.Dropped {
@@ -339,6 +346,7 @@ func (s *sheet) ending(r *approval.Record, now time.Time) {
 			}
 		}
 	}
+	s.add("shadow", verdictTexts(r.Shadow)...)
 	if !r.Fenced.IsZero() {
 		s.add("used", "at "+stamp(r.Fenced))
 	}

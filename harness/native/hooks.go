@@ -211,6 +211,10 @@ func (s *Sessions) reviewHook(ctx context.Context, c *call, standing *gate.Stand
 	}})
 	switch v.Outcome {
 	case approval.VerdictAllow:
+		// No verdict rules are asked here, so their default is kept to.
+		if v.Risk == approval.RiskHigh && v.Authorization != approval.AuthorizationHigh || v.Risk == approval.RiskCritical {
+			return HookOutput{}, fmt.Errorf("reviewer %s: it would allow this at risk %s", h.Reviewer, v.Risk)
+		}
 		return HookOutput{}, nil
 	case approval.VerdictDeny, approval.VerdictCancel:
 		return HookOutput{Decision: "block", Reason: v.Rationale}, nil

@@ -56,6 +56,10 @@ _decision := {
 	layers.rules.ask != layers.silence.ask
 } else := _review(_named_reviewers, []) if {
 	layers.rules.review != layers.silence.review
+	some m in layers.rules.review[_]
+	m.trusted
+} else := _tightened if {
+	layers.rules.review != layers.silence.review
 } else := {"route": "allow", "reasons": []} if {
 	layers.rules.allow != layers.silence.allow
 	every set in layers.rules.allow {
@@ -83,11 +87,19 @@ _message(value) if is_string(value.message)
 
 # A review that names no reviewer goes to the configured one.
 _named_reviewers := named if {
-	named := [r | some m in layers.rules.review[_]; some r in _reviewers_of(m.value)]
+	named := [r | some m in layers.rules.review[_]; m.trusted; some r in _reviewers_of(m.value)]
 	count(named) > 0
 } else := [data.regent.settings.reviewer]
 
 _reviewers_of(value) := value.reviewers if is_object(value)
+
+# A workspace that nobody trusts can send to review what would be let pass. It can
+# neither take a question from a person nor choose who reviews.
+_tightened := {"route": "ask", "reasons": _default.reasons} if {
+	layers.rules.allow == layers.silence.allow
+	not call.skip
+	_default.route == "ask"
+} else := _review([data.regent.settings.reviewer], [])
 
 # One missing reviewer is enough to ask: which opinion would have counted is not
 # for Regent to guess.
