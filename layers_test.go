@@ -19,11 +19,11 @@ var layers = [][]string{
 	{"gate/permission", "config", "server/peer", "plugin/pluginpb"},
 	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential", "server/peer/peertest"},
 	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest", "reviewer"},
-	{"rego", "plugin", "plugin/evaluator"},
+	{"rego", "plugin"},
 	{"rego/cases"},
 	{"gate"},
 	{"harness/codex", "harness/native", "server/api", "server/notify"},
-	{"server", "server/client"},
+	{"server", "server/client", "plugin/evaluator"},
 	{"cmd/regent"},
 }
 
