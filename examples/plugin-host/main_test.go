@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -245,6 +246,15 @@ func (b *bench) host() *host {
 	return h
 }
 
+// signal sends a signal to what the host has loaded.
+func (h *host) signal(sig os.Signal) error {
+	p, err := os.FindProcess(h.plugin)
+	if err != nil {
+		return err
+	}
+	return p.Signal(sig)
+}
+
 func (h *host) line() string {
 	h.Helper()
 	line, err := h.lines.ReadString('\n')
@@ -308,6 +318,10 @@ func TestAPersonAnswers(t *testing.T) {
 			d := b.serve()
 			h := b.host()
 			r := d.next(approval.EventAsked)
+			// An interrupt in a terminal reaches both. It is for the host.
+			if err := h.signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := d.person.Decide(b.ctx, r.ID, r.Revision, api.Decision{Option: quoted(t, tt.option), Reason: "go on"}); err != nil {
 				t.Fatal(err)
 			}
@@ -332,15 +346,10 @@ func TestToStopWaitingIsToWithdraw(t *testing.T) {
 		stop func(h *host) error
 		says string
 	}{
-		"the host stops waiting": {func(h *host) error { return h.cmd.Process.Signal(os.Interrupt) }, "the question was withdrawn"},
-		"the plugin is killed": {func(h *host) error {
-			p, err := os.FindProcess(h.plugin)
-			if err != nil {
-				return err
-			}
-			return p.Kill()
-		}, evaluator.ErrGone.Error()},
-		"the daemon is killed": {nil, "an error is no permission"},
+		"the host stops waiting":    {func(h *host) error { return h.cmd.Process.Signal(os.Interrupt) }, "the question was withdrawn"},
+		"the plugin is killed":      {func(h *host) error { return h.signal(os.Kill) }, evaluator.ErrGone.Error()},
+		"the plugin is told to end": {func(h *host) error { return h.signal(syscall.SIGTERM) }, evaluator.ErrGone.Error()},
+		"the daemon is killed":      {nil, "an error is no permission"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)
