@@ -58,6 +58,7 @@ func scripts(m *testing.M) {
 		"edit":       editMain,
 		"deaf":       deafMain,
 		"host":       hostMain,
+		"judge":      judgeMain,
 	})
 }
 
@@ -70,7 +71,8 @@ func scripts(m *testing.M) {
 // makes a ledger like that of a daemon which ended while it wrote an answer, and
 // writes the id; agent, which asks the daemon something and then runs a command;
 // edit FILE TEXT OTHER, which changes bytes of a file; deaf SOCKET, which listens
-// and says what no daemon would; and host, which plays a native host. The command capture
+// and says what no daemon would; host, which plays a native host; and judge, which is
+// a plugin. The command capture
 // NAME PATTERN sets a variable to the first group of what matches in the last
 // stdout.
 func TestScripts(t *testing.T) {

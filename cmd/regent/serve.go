@@ -116,6 +116,11 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	defer signal.Stop(again)
 	go endAtOnce(again, ended)
 	d.ready()
+	asking, hangUp := context.WithCancel(cmd.Context())
+	var harnesses sync.WaitGroup
+	harnesses.Go(func() { d.harnesses(asking) })
+	defer harnesses.Wait()
+	defer hangUp()
 	if err := d.server.Serve(cmd.Context(), d.listeners...); err != nil {
 		return err
 	}

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/regent-policy/regent/config"
 	"github.com/regent-policy/regent/gate"
+	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/plugin"
 	"github.com/regent-policy/regent/server/api"
 	"github.com/regent-policy/regent/server/notify"
@@ -65,4 +68,79 @@ func (p plugins) status() []api.Plugin {
 		all = append(all, one)
 	}
 	return all
+}
+
+// harnesses lets the plugins of the home that are harnesses ask, each as long as
+// the rules that name it are in force. It returns when ctx ends and none asks any
+// more.
+func (d *daemon) harnesses(ctx context.Context) {
+	for ctx.Err() == nil {
+		standing := d.epochs.Home().Standing()
+		inForce, stop := context.WithCancel(ctx)
+		var asking sync.WaitGroup
+		if standing.Epoch != nil {
+			if set, ok := standing.Epoch.Plugins().(*plugin.Set); ok {
+				for name := range standing.Epoch.Config.Plugins {
+					asking.Go(func() { d.harness(inForce, set, name) })
+				}
+			}
+		}
+		select {
+		case <-standing.Replaced():
+		case <-ctx.Done():
+		}
+		stop()
+		asking.Wait()
+	}
+}
+
+// harnessAgain is how long a harness that hung up or broke is left alone.
+const harnessAgain = time.Second
+
+// harness lets one plugin ask for as long as it is one, and again when it broke.
+func (d *daemon) harness(ctx context.Context, set *plugin.Set, name string) {
+	for {
+		err := set.Connect(ctx, name, func(ctx context.Context, request json.RawMessage) plugin.Answer {
+			return d.decide(ctx, name, request)
+		})
+		switch {
+		case ctx.Err() != nil, errors.Is(err, plugin.ErrKind), errors.Is(err, plugin.ErrRetired):
+			return
+		case err != nil:
+			d.log.Warn("a harness does not ask any more", "plugin", name, "error", err)
+		}
+		again := time.NewTimer(harnessAgain)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return
+		}
+	}
+}
+
+// decide answers the request of a harness like that of any other host that waits.
+// What cannot be asked is denied.
+func (d *daemon) decide(ctx context.Context, name string, text json.RawMessage) plugin.Answer {
+	request, err := approval.Decode(text)
+	if err != nil {
+		return plugin.Answer{Outcome: approval.OutcomeDeny, Reason: err.Error()}
+	}
+	if request.Harness == nil {
+		// It is no native host, whose modes are others.
+		request.Harness = &approval.Harness{Name: name}
+	}
+	answer, err := d.gate.Ask(ctx, gate.Question{Request: request})
+	if err != nil {
+		return plugin.Answer{Outcome: approval.OutcomeDeny, Reason: "nobody could be asked: " + err.Error()}
+	}
+	out := plugin.Answer{Outcome: answer.Outcome, Reason: answer.Reason}
+	if r := answer.Record; r != nil && r.Decision != nil {
+		if out.Decision, err = json.Marshal(r.Decision); err != nil {
+			d.gate.Unsent(answer, err)
+			return plugin.Answer{Outcome: approval.OutcomeDeny, Reason: err.Error()}
+		}
+	}
+	d.gate.Sent(answer)
+	return out
 }
