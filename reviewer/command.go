@@ -41,7 +41,7 @@ func (r *command) review(ctx context.Context, q Question) approval.Verdict {
 			// rationale is cut at its end.
 			brief := *exit
 			brief.Stderr = lastBytes(exit.Stderr, MaxRationale/2)
-			err = fmt.Errorf("run %s: %w", visible(r.program.Command[0]), &brief)
+			err = fmt.Errorf("run %s: %w", approval.Printable(r.program.Command[0]), &brief)
 		}
 		return broken(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/regent-policy/regent/gate/approval"
@@ -94,7 +93,7 @@ func (p Program) Run(ctx context.Context, input []byte) (output []byte, err erro
 		return nil, err
 	}
 	if output, err = run(ctx, cmd, input, killGroup); err != nil {
-		return nil, fmt.Errorf("run %s: %w", visible(cmd.Path), err)
+		return nil, fmt.Errorf("run %s: %w", approval.Printable(cmd.Path), err)
 	}
 	return output, nil
 }
@@ -113,7 +112,7 @@ func (p Program) command() (*exec.Cmd, error) {
 	for _, names := range [][]string{environment, p.Env} {
 		for _, name := range names {
 			if name == "" || strings.ContainsAny(name, "=\x00") {
-				return nil, fmt.Errorf("run %s: %q is not the name of an environment variable", visible(path), name)
+				return nil, fmt.Errorf("run %s: %q is not the name of an environment variable", approval.Printable(path), name)
 			}
 			if value, ok := os.LookupEnv(name); ok {
 				env = append(env, name+"="+value)
@@ -236,7 +235,7 @@ func (t *tail) shown() string {
 		// The rest of a line may be the rest of a secret.
 		_, text, _ = strings.Cut(text, "\n")
 	}
-	return lastBytes(visible(strings.TrimSpace(approval.RedactText(text))), MaxStderr)
+	return lastBytes(approval.Printable(strings.TrimSpace(approval.RedactText(text))), MaxStderr)
 }
 
 const ellipsis = "…"
@@ -251,23 +250,4 @@ func lastBytes(s string, limit int) string {
 		s = s[1:]
 	}
 	return ellipsis + s
-}
-
-// visible makes the text of others fit to stand in a line: whatever could move the
-// cursor, change colours or reverse the direction of reading is shown by its code.
-func visible(s string) string {
-	var b strings.Builder
-	for len(s) > 0 {
-		r, size := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-		s = s[size:]
-	}
-	return b.String()
 }

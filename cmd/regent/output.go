@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/regent-policy/regent/gate/approval"
 )
 
 // writeJSON prints one value: on one line, or indented for people who read it
@@ -25,35 +25,8 @@ func writeJSON(w io.Writer, v any, indented bool) error {
 	return nil
 }
 
-// printable makes text from an agent fit for a terminal: everything that could
-// move the cursor, change colours or reverse the direction of reading is shown
-// by its code. A newline becomes \n.
-func printable(s string) string {
-	plain := true
-	for _, r := range s {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return s
-	}
-	var b strings.Builder
-	for len(s) > 0 {
-		r, size := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-		s = s[size:]
-	}
-	return b.String()
-}
+// printable makes text from an agent fit for a terminal.
+func printable(s string) string { return approval.Printable(s) }
 
 // maxShown is how many characters of one text a block for people shows.
 const maxShown = 300
