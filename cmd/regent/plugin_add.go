@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,9 @@ func (a *app) pluginAdd(o *pluginAddOptions, name string, command []string) erro
 	}
 	old, _, err := config.Parse(file, before)
 	if err != nil {
-		return badInput(err)
+		if old = lackingPlugin(file, before, name, command); old == nil {
+			return badInput(err)
+		}
 	}
 	p, known := old.Plugins[name]
 	switch {
@@ -148,6 +151,32 @@ func (a *app) pluginAdd(o *pluginAddOptions, name string, command []string) erro
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s %s %s in %s\n", word, printable(name), sum, printable(file))
 	return err
+}
+
+// lackingPlugin is the configuration of a file with which nothing is wrong but that
+// it names a plugin which it does not have yet; nil where that is not so.
+func lackingPlugin(file string, text []byte, name string, command []string) *config.Config {
+	if len(command) == 0 {
+		return nil
+	}
+	path, err := filepath.Abs(command[0])
+	if err != nil {
+		return nil
+	}
+	text, err = editPlugin(text, name, config.Plugin{
+		Command: append([]string{path}, command[1:]...), SHA256: strings.Repeat("0", 64), // any will do here
+	})
+	if err != nil {
+		return nil
+	}
+	c, _, err := config.Parse(file, text)
+	if err != nil {
+		return nil
+	}
+	lacking := *c
+	lacking.Plugins = maps.Clone(c.Plugins)
+	delete(lacking.Plugins, name)
+	return &lacking
 }
 
 // withPlugin writes a plugin into the text of a configuration, and leaves the rest
