@@ -55,6 +55,9 @@ type Setup struct {
 	Warnings []config.Warning
 	// Refused lists what the workspace's file asks for and does not get.
 	Refused []config.Loosening
+
+	// programs are the digests of the programs of plugins that are not pinned.
+	programs map[string]string
 }
 
 // Epoch is one immutable set of configuration and compiled rules. It is safe
@@ -135,8 +138,9 @@ func Read(o Options) (*Setup, error) {
 		Sealed:    sealed(home),
 		Reviewers: reviewerRules(s.Config, written),
 	}
+	s.programs = programs(s.Config)
 	var err error
-	if s.Source.Others, err = others(s.Config, s.Config.Dir, home.Dir); err != nil {
+	if s.Source.Others, err = others(s.Config, s.programs, s.Config.Dir, home.Dir); err != nil {
 		return nil, err
 	}
 	if home.Server.HTTP != "" {

@@ -20,7 +20,7 @@ func (s *Standing) reviewers(r *approval.Ruling) []approval.ReviewerIdentity {
 	for _, name := range r.Reviewers {
 		one := approval.ReviewerIdentity{Name: name}
 		if s.Epoch != nil {
-			one.Fingerprint = fingerprint(s.Epoch.Config, name)
+			one.Fingerprint = s.Epoch.fingerprint(name)
 		}
 		out = append(out, one)
 	}
@@ -30,8 +30,8 @@ func (s *Standing) reviewers(r *approval.Ruling) []approval.ReviewerIdentity {
 // others are the reviewers, the plugins and the request_permissions section of a
 // configuration as text, "" where they are the defaults: they are part of what an
 // epoch is. What stands below the folders in dirs is named relative to them, so
-// that the text is the same on every machine.
-func others(c *config.Config, dirs ...string) (string, error) {
+// that the text is the same on every machine. programs are the digests of [programs].
+func others(c *config.Config, programs map[string]string, dirs ...string) (string, error) {
 	requests := &c.RequestPermissions
 	if requests.Enabled && len(requests.Before) == 0 && len(requests.After) == 0 {
 		requests = nil
@@ -41,7 +41,7 @@ func others(c *config.Config, dirs ...string) (string, error) {
 	}
 	plugins := make(map[string]config.Plugin, len(c.Plugins))
 	for name, p := range c.Plugins {
-		plugins[name] = identified(p)
+		plugins[name] = identified(p, programs[name])
 	}
 	text, err := json.Marshal(struct {
 		Reviewers map[string]config.Reviewer
@@ -67,11 +67,23 @@ func others(c *config.Config, dirs ...string) (string, error) {
 	return out, nil
 }
 
-// identified is a plugin with the digest of its program, as it is now, where the
-// configuration pins none: another program is another plugin.
-func identified(p config.Plugin) config.Plugin {
-	if p.SHA256 == "" && len(p.Command) > 0 {
-		p.SHA256 = operand(p.Command[0]).SHA256
+// programs are the digests of the programs of plugins, by the names of the plugins,
+// as they are now. An epoch reads them once: they can be large.
+func programs(c *config.Config) map[string]string {
+	sums := make(map[string]string, len(c.Plugins))
+	for name, p := range c.Plugins {
+		if p.SHA256 == "" && len(p.Command) > 0 {
+			sums[name] = operand(p.Command[0]).SHA256
+		}
+	}
+	return sums
+}
+
+// identified is a plugin with the digest of its program where the configuration
+// pins none: another program is another plugin.
+func identified(p config.Plugin, program string) config.Plugin {
+	if p.SHA256 == "" {
+		p.SHA256 = program
 	}
 	return p
 }
@@ -81,7 +93,8 @@ func identified(p config.Plugin) config.Plugin {
 // the configuration of its plugin, and those of the members of a chain. Where a key
 // to it is kept, which file its guidance comes from and what it costs have no part
 // in it.
-func fingerprint(c *config.Config, name string) string {
+func (e *Epoch) fingerprint(name string) string {
+	c := e.Config
 	type part struct {
 		Name     string
 		Reviewer config.Reviewer
@@ -104,7 +117,7 @@ func fingerprint(c *config.Config, name string) string {
 			p.Instructions = reviewer.InstructionsVersion
 		}
 		if plugin, ok := c.Plugins[r.Plugin]; ok {
-			plugin = identified(plugin)
+			plugin = identified(plugin, e.programs[r.Plugin])
 			p.Plugin = &plugin
 		}
 		parts = append(parts, p)
