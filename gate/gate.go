@@ -380,15 +380,9 @@ func (g *Gate) Renew(ctx context.Context, instance string) (time.Time, error) {
 // Alive is a sign of life of an instance that has one each time it does
 // something: the ledger hears of it only when it is time to.
 func (g *Gate) Alive(ctx context.Context, instance string) error {
-	if err := g.named(instance); err != nil {
-		return err
-	}
-	err := g.enter(ctx, instance)
+	leave, err := g.Stay(ctx, instance)
 	if err == nil {
-		g.leave(instance)
-	}
-	if errors.Is(err, approval.ErrLost) {
-		g.tellGone(instance)
+		leave()
 	}
 	return err
 }
