@@ -58,16 +58,11 @@ type Held struct {
 // Grants returns what the sessions that a principal may see hold; those of one
 // session if it is named.
 func (s *Sessions) Grants(by gate.Principal, id string) Held {
-	s.mu.Lock()
-	var seen []*session
-	for name, one := range s.sessions {
-		if (id == "" || name == id) && one.seen(by) {
-			seen = append(seen, one)
-		}
-	}
-	s.mu.Unlock()
 	var out Held
-	for _, one := range seen {
+	for _, one := range s.all() {
+		if id != "" && one.spec.ID != id || !one.seen(by) {
+			continue
+		}
 		out.Grants = append(out.Grants, s.book.List(one.spec.ID)...)
 		one.mu.Lock()
 		for _, a := range one.accepted {
@@ -83,13 +78,7 @@ func (s *Sessions) Grants(by gate.Principal, id string) Held {
 // Revoke takes back a grant or an acceptance, for every call from here on. Who
 // may answer the requests of its session may do that.
 func (s *Sessions) Revoke(by gate.Principal, id string) error {
-	s.mu.Lock()
-	all := make([]*session, 0, len(s.sessions))
-	for _, one := range s.sessions {
-		all = append(all, one)
-	}
-	s.mu.Unlock()
-	for _, one := range all {
+	for _, one := range s.all() {
 		if !one.seen(by) {
 			continue
 		}
@@ -227,12 +216,7 @@ func (s *Sessions) Stats() Stats {
 		out.Faults[fault] = n
 	}
 	s.stats.mu.Unlock()
-	s.mu.Lock()
-	all := make([]*session, 0, len(s.sessions))
-	for _, one := range s.sessions {
-		all = append(all, one)
-	}
-	s.mu.Unlock()
+	all := s.all()
 	out.Sessions = len(all)
 	for _, one := range all {
 		one.mu.Lock()

@@ -126,12 +126,8 @@ func New(p Parts) *Sessions {
 func (s *Sessions) Close() {
 	s.mu.Lock()
 	s.over = true
-	var all []*session
-	for _, one := range s.sessions {
-		all = append(all, one)
-	}
 	s.mu.Unlock()
-	for _, one := range all {
+	for _, one := range s.all() {
 		one.mu.Lock()
 		calls := slices.Collect(maps.Values(one.calls))
 		one.mu.Unlock()
@@ -145,17 +141,18 @@ func (s *Sessions) Close() {
 
 // gone ends the sessions of an instance that is over.
 func (s *Sessions) gone(instance string) {
-	s.mu.Lock()
-	var of []*session
-	for _, one := range s.sessions {
+	for _, one := range s.all() {
 		if one.spec.Instance == instance {
-			of = append(of, one)
+			s.end(one, errors.New("the host is gone"))
 		}
 	}
-	s.mu.Unlock()
-	for _, one := range of {
-		s.end(one, errors.New("the host is gone"))
-	}
+}
+
+// all are the sessions that are open at this moment.
+func (s *Sessions) all() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.sessions))
 }
 
 // own is an open session of the instance that opened it.

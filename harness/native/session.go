@@ -428,17 +428,11 @@ func (s *session) record() *approval.Record {
 
 // List returns the sessions that a principal may see, by their ids.
 func (s *Sessions) List(by gate.Principal) []Session {
-	s.mu.Lock()
-	var seen []*session
-	for _, one := range s.sessions {
+	out := []Session{}
+	for _, one := range s.all() {
 		if one.seen(by) {
-			seen = append(seen, one)
+			out = append(out, s.describe(one))
 		}
-	}
-	s.mu.Unlock()
-	out := make([]Session, 0, len(seen))
-	for _, one := range seen {
-		out = append(out, s.describe(one))
 	}
 	slices.SortFunc(out, func(a, b Session) int { return strings.Compare(a.ID, b.ID) })
 	return out
