@@ -61,6 +61,14 @@ func mine(r *http.Request) (string, error) {
 	return instanceOf(values)
 }
 
+// turnOfHost reads which turn a call is about, and the instance that makes it.
+func turnOfHost(r *http.Request) (session, turn, instance string, err error) {
+	if session, turn, err = idsOf(r, "session", "turn"); err == nil {
+		instance, err = mine(r)
+	}
+	return session, turn, instance, err
+}
+
 // given refuses a body without an instance.
 func given(instance string) error {
 	if instance == "" {
@@ -207,11 +215,7 @@ func (s *Server) openTurn(w http.ResponseWriter, r *http.Request, c *call) error
 
 // endTurn answers DELETE /v1/sessions/{session}/turns/{turn}.
 func (s *Server) endTurn(w http.ResponseWriter, r *http.Request, _ *call) error {
-	session, turn, err := idsOf(r, "session", "turn")
-	if err != nil {
-		return err
-	}
-	instance, err := mine(r)
+	session, turn, instance, err := turnOfHost(r)
 	if err != nil {
 		return err
 	}
@@ -224,11 +228,7 @@ func (s *Server) endTurn(w http.ResponseWriter, r *http.Request, _ *call) error 
 
 // tools answers GET /v1/sessions/{session}/turns/{turn}/tools.
 func (s *Server) tools(w http.ResponseWriter, r *http.Request, _ *call) error {
-	session, turn, err := idsOf(r, "session", "turn")
-	if err != nil {
-		return err
-	}
-	instance, err := mine(r)
+	session, turn, instance, err := turnOfHost(r)
 	if err != nil {
 		return err
 	}
