@@ -257,6 +257,6 @@ func (c *conversation) tell(id string, a Answer) {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	_ = c.stream.Send(&pluginpb.HarnessInput{Message: &pluginpb.HarnessInput_Decision{Decision: &pluginpb.HarnessDecision{
-		Id: id, Outcome: harnessOutcomes.number(a.Outcome), Decision: a.Decision, Reason: firstCharacters(a.Reason, maxReason),
+		Id: id, Outcome: harnessOutcomes.number(a.Outcome), Decision: a.Decision, Reason: approval.FirstCharacters(a.Reason, maxReason),
 	}}})
 }

@@ -17,7 +17,6 @@ import (
 	"os"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -145,9 +144,5 @@ func clean(s string, limit int) string {
 		}
 		fmt.Fprintf(&b, `\u%04x`, r)
 	}
-	s = b.String()
-	if utf8.RuneCountInString(s) > limit {
-		s = string([]rune(s)[:limit-1]) + "…"
-	}
-	return s
+	return approval.FirstCharacters(b.String(), limit)
 }

@@ -247,7 +247,7 @@ func read(reply *pluginpb.Verdict, q reviewer.Question) (v approval.Verdict, err
 	if err != nil {
 		return approval.Verdict{}, err
 	}
-	v.Rationale = firstCharacters(approval.RedactText(reply.GetRationale()), reviewer.MaxRationale)
+	v.Rationale = approval.FirstCharacters(approval.RedactText(reply.GetRationale()), reviewer.MaxRationale)
 	v.Usage = usage(reply.GetUsage())
 	if v.Outcome != approval.VerdictAllow {
 		return v, nil
@@ -307,7 +307,7 @@ func unsure(v approval.Verdict, said string) approval.Verdict {
 	if v.Rationale != "" {
 		said += "; it says: " + v.Rationale
 	}
-	v.Rationale = firstCharacters(said, reviewer.MaxRationale)
+	v.Rationale = approval.FirstCharacters(said, reviewer.MaxRationale)
 	return v
 }
 
@@ -320,12 +320,4 @@ func usage(u *pluginpb.Usage) *approval.Usage {
 	return &approval.Usage{
 		Model: clean(u.GetModel(), 100), InputTokens: u.GetInputTokens(), OutputTokens: u.GetOutputTokens(), CostUSD: cost,
 	}
-}
-
-// firstCharacters is the start of s, of limit characters at most.
-func firstCharacters(s string, limit int) string {
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit-1]) + "…"
-	}
-	return s
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,7 +25,7 @@ const MaxRationale = 2000
 // signed is a verdict as it leaves a reviewer.
 func signed(v approval.Verdict, name string) approval.Verdict {
 	v.Reviewer = name
-	v.Rationale = firstCharacters(approval.RedactText(v.Rationale), MaxRationale)
+	v.Rationale = approval.FirstCharacters(approval.RedactText(v.Rationale), MaxRationale)
 	return v
 }
 
@@ -219,13 +218,5 @@ func consistent(v approval.Verdict) approval.Verdict {
 // excerpt quotes the start of what a program wrote.
 func excerpt(b []byte) string {
 	const limit = 100
-	return strconv.Quote(firstCharacters(approval.RedactText(string(b)), limit))
-}
-
-// firstCharacters is the start of s, of limit characters at most.
-func firstCharacters(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	return string([]rune(s)[:limit-1]) + ellipsis
+	return strconv.Quote(approval.FirstCharacters(approval.RedactText(string(b)), limit))
 }

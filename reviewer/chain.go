@@ -160,7 +160,7 @@ func told(said []approval.Verdict, limit int) string {
 		if v.Rationale != "" {
 			text += ", " + v.Rationale
 		}
-		b.WriteString(firstCharacters(text, max(limit/len(said), 1)))
+		b.WriteString(approval.FirstCharacters(text, max(limit/len(said), 1)))
 	}
 	return b.String()
 }

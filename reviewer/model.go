@@ -148,7 +148,7 @@ func (r *model) usage(answer reply) *approval.Usage {
 		return nil
 	}
 	return &approval.Usage{
-		Model:       firstCharacters(approval.Printable(answer.model), 100),
+		Model:       approval.FirstCharacters(approval.Printable(answer.model), 100),
 		InputTokens: t.input, OutputTokens: t.output,
 		CostUSD: (float64(t.input)*r.config.Price.InputPerMillionUSD + float64(t.output)*r.config.Price.OutputPerMillionUSD) / 1e6,
 	}

@@ -52,7 +52,7 @@ func shortWord(s string) string {
 	if s == "" {
 		return "none"
 	}
-	return firstCharacters(approval.Printable(s), 60)
+	return approval.FirstCharacters(approval.Printable(s), 60)
 }
 
 // dialect is one interface of a provider. The error of read and of collect is
@@ -117,7 +117,7 @@ func (f *fault) err() error {
 	if said == "" {
 		said = f.Type
 	}
-	return fmt.Errorf("the provider reports an error: %s", firstCharacters(approval.Printable(approval.RedactText(said)), maxFault))
+	return fmt.Errorf("the provider reports an error: %s", approval.FirstCharacters(approval.Printable(approval.RedactText(said)), maxFault))
 }
 
 // maxFault is how much of an error is repeated, in characters.

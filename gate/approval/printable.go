@@ -37,3 +37,12 @@ func Printable(s string) string {
 	}
 	return b.String()
 }
+
+// FirstCharacters is the start of s, of limit characters at most. Where something
+// is left out it ends with an ellipsis.
+func FirstCharacters(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit-1]) + "…"
+}
