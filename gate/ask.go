@@ -29,6 +29,9 @@ type Question struct {
 	// Notes are what whoever looks at the question has to know beside the reasons
 	// of the rules.
 	Notes []string
+	// Within is how long the caller waits for an answer, at most: the deadline of
+	// what waits is no later, to the second. 0 is as long as it takes.
+	Within time.Duration
 }
 
 // Answer is what became of a question. Only OutcomeAllow is permission.
@@ -206,6 +209,33 @@ func (g *Gate) Ask(ctx context.Context, q Question) (Answer, error) {
 	return answer, err
 }
 
+// Veto says no where policy does, and nothing else: for one who can only stop an
+// action that is asked about elsewhere, or not at all. A question that policy
+// denies is answered and recorded as by [Gate.Ask], and so is one that policy could
+// not rule on; with asks so is one about which somebody would be asked. For all
+// others the answer has no outcome and no record.
+func (g *Gate) Veto(ctx context.Context, q Question, asks bool) (Answer, error) {
+	s, err := g.rate(ctx, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	switch {
+	case s.ruling.Route == approval.RouteDeny:
+	case s.ruling.Failure != nil:
+		refuse(&s.ruling, "policy could not rule, and nobody is asked here: "+s.ruling.Failure.Message)
+	case s.ruling.Route == approval.RouteSkip, s.ruling.Route == approval.RouteAllow:
+		g.stats.checked.Add(1)
+		return Answer{Ruling: s.ruling}, nil
+	case asks:
+		refuse(&s.ruling, "somebody would have to be asked, and nobody is asked here")
+	default:
+		g.stats.checked.Add(1)
+		return Answer{Ruling: s.ruling}, nil
+	}
+	_, answer, err := g.record(ctx, s, "")
+	return answer, err
+}
+
 // Post rules on a question like [Gate.Ask], and returns at once. What waits
 // belongs to the instance that the answer's record names, which has to give a
 // sign of life every 30 s ([Gate.Await] and [Gate.Renew] are such).
@@ -281,22 +311,45 @@ func (g *Gate) Stay(ctx context.Context, instance string) (leave func(), err err
 	return func() { g.leave(instance) }, nil
 }
 
-// file rules on a question and records it. The wait is nil where there is
-// nothing to wait for. whose is the instance of a question that names none.
-func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answer, error) {
+// rated is a question with its ruling, not recorded yet.
+type rated struct {
+	question  Question
+	workspace *Workspace
+	standing  *Standing
+	ruling    approval.Ruling
+}
+
+// rate rules on a question.
+func (g *Gate) rate(ctx context.Context, q Question) (rated, error) {
 	if err := q.Request.Validate(); err != nil {
-		return nil, Answer{}, err
+		return rated{}, err
 	}
 	if approval.Choice(offers(q.Request), approval.OutcomeDeny) < 0 {
-		return nil, Answer{}, &approval.RequestError{Pointer: "/options", Message: "none of the options is known to refuse, so no refusal could be told; add decline, deny or cancel"}
+		return rated{}, &approval.RequestError{Pointer: "/options", Message: "none of the options is known to refuse, so no refusal could be told; add decline, deny or cancel"}
 	}
 	workspace := g.workspaces.Of(ctx, q)
 	standing := workspace.Standing()
 	ruling := g.rule(ctx, standing, q)
 	if err := ctx.Err(); err != nil {
-		return nil, Answer{}, context.Cause(ctx)
+		return rated{}, context.Cause(ctx)
 	}
 	standing.offerSession(&q, &ruling)
+	return rated{q, workspace, standing, ruling}, nil
+}
+
+// file rules on a question and records it. The wait is nil where there is
+// nothing to wait for. whose is the instance of a question that names none.
+func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answer, error) {
+	s, err := g.rate(ctx, q)
+	if err != nil {
+		return nil, Answer{}, err
+	}
+	return g.record(ctx, s, whose)
+}
+
+// record records a question that was ruled on, as file does.
+func (g *Gate) record(ctx context.Context, s rated, whose string) (*wait, Answer, error) {
+	q, workspace, standing, ruling := s.question, s.workspace, s.standing, s.ruling
 	options := offers(q.Request)
 	pass := pick(options, approval.OutcomeAllow)
 	if ruling.Route == approval.RouteSkip && pass == nil {
@@ -308,6 +361,9 @@ func (g *Gate) file(ctx context.Context, q Question, whose string) (*wait, Answe
 	}
 	if !q.Request.Native() {
 		ruling.Deadlines.RequestSeconds = min(ruling.Deadlines.RequestSeconds, config.HarnessRequestLimit)
+	}
+	if q.Within > 0 {
+		ruling.Deadlines.RequestSeconds = min(ruling.Deadlines.RequestSeconds, max(1, int(q.Within/time.Second)))
 	}
 	decision := decide(q.Request, options, &ruling)
 
@@ -484,6 +540,12 @@ func decide(r *approval.Request, options []json.RawMessage, ruling *approval.Rul
 
 // ask turns a ruling into one that asks.
 func ask(ruling *approval.Ruling, why string) { *ruling = asked(*ruling, why) }
+
+// refuse turns a ruling into one that denies.
+func refuse(ruling *approval.Ruling, why string) {
+	ruling.Route, ruling.Granted = approval.RouteDeny, false
+	ruling.Reasons = append([]string{why}, ruling.Reasons...)
+}
 
 // settle works out what an answer that allows grants: what was asked for,
 // what was given and what policy lets anyone give, together. It is nil where no
