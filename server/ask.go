@@ -57,7 +57,7 @@ func (s *Server) question(w http.ResponseWriter, r *http.Request) (q gate.Questi
 }
 
 // check answers POST /v1/check.
-func (s *Server) check(w http.ResponseWriter, r *http.Request, _ *call) error {
+func (s *Server) check(w http.ResponseWriter, r *http.Request, c *call) error {
 	if _, err := query(r, nil); err != nil {
 		return err
 	}
@@ -67,9 +67,15 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request, _ *call) error {
 	}
 	defer release()
 	began := time.Now()
-	q, _, err := s.question(w, r)
+	q, agent, err := s.question(w, r)
 	if err != nil {
 		return err
+	}
+	// To check makes nobody an agent who does not say that there is one.
+	if agent != 0 {
+		if err := s.govern(c.caller, agent); err != nil {
+			return err
+		}
 	}
 	ruling := s.gate.Check(r.Context(), q)
 	// One whose caller went away has not ruled on anything.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -198,7 +199,7 @@ func (s *Server) govern(c *caller, agent int) error {
 		return nil
 	}
 	fault := func(format string, args ...any) error {
-		return &api.Error{Code: api.AgentPID, Pointer: "/agent_pid", Message: fmt.Sprintf(format, args...), Hint: "name the process of the agent that started the caller, or leave it out"}
+		return &api.Error{Code: api.AgentPID, Pointer: "/agent_pid", Message: fmt.Sprintf(format, args...), Hint: "name the process of the agent that started the caller or that it has started, or leave it out"}
 	}
 	if !c.local {
 		return fault("processes are known on the socket only")
@@ -209,6 +210,16 @@ func (s *Server) govern(c *caller, agent int) error {
 	ancestors, err := peer.Ancestors(c.process)
 	if err != nil {
 		return fault("what the calling process descends from cannot be told: %v", err)
+	}
+	// A harness asks for the agent that it has started itself.
+	if child, err := peer.Lookup(agent); err == nil && agent != c.process.PID {
+		above, err := peer.Ancestors(child)
+		if err != nil {
+			return fault("what process %d descends from cannot be told: %v", agent, err)
+		}
+		if slices.ContainsFunc(above, func(p peer.Process) bool { return p.Is(c.process) }) {
+			return s.add(child)
+		}
 	}
 	for _, p := range ancestors {
 		if p.PID != agent {
@@ -226,7 +237,7 @@ func (s *Server) govern(c *caller, agent int) error {
 		}
 		return s.add(p)
 	}
-	return fault("process %d is no ancestor of the caller", agent)
+	return fault("process %d is no ancestor of the caller, and was not started by it", agent)
 }
 
 func (s *Server) add(p peer.Process) error {

@@ -70,6 +70,12 @@ func TestWhoAsksIsAnAgent(t *testing.T) {
 			t.Errorf("it may (-want +got):\n%s", diff)
 		}
 	})
+	t.Run("a process that the caller has started is an agent, and the caller is none", func(t *testing.T) {
+		got := d.plays("check-for-child", "pause", "list")
+		if diff := cmp.Diff([]string{"pause ok", "list forbidden", "its parent's list ok"}, got); diff != "" {
+			t.Errorf("it may (-want +got):\n%s", diff)
+		}
+	})
 	t.Run("one who has left its connection to another cannot be told, so it is an agent", func(t *testing.T) {
 		if diff := cmp.Diff([]string{"list 200", "list 403"}, d.plays("leave")); diff != "" {
 			t.Errorf("it may (-want +got):\n%s", diff)

@@ -89,6 +89,10 @@ func play(steps []string, socket string) error {
 			q := question("ls")
 			q.AgentPID = os.Getppid()
 			_, err = c.Ask(ctx, q)
+		case "pause": // until whoever started this says so
+			_, err = io.Copy(io.Discard, os.Stdin)
+		case "check-for-child":
+			return checkForChild(ctx, c, process(socket, steps[i+1:]...))
 		case "ask-for-init":
 			q := question("ls")
 			q.AgentPID = 1
@@ -160,6 +164,28 @@ func play(steps []string, socket string) error {
 			fmt.Println(name, "ok")
 		}
 	}
+	return nil
+}
+
+// checkForChild says that a process which it starts is an agent, and looks whether
+// it is one itself by that.
+func checkForChild(ctx context.Context, c *client.Client, child *exec.Cmd) error {
+	child.Stdout, child.Stderr = os.Stdout, os.Stderr
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := child.Start(); err != nil {
+		return err
+	}
+	q := question("ls")
+	q.AgentPID = child.Process.Pid
+	_, checked := c.Check(ctx, q)
+	_, listed := c.List(ctx, approval.Query{})
+	if err := errors.Join(checked, listed, stdin.Close(), child.Wait()); err != nil {
+		return err
+	}
+	fmt.Println("its parent's list ok")
 	return nil
 }
 

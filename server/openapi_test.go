@@ -87,7 +87,7 @@ var calls = map[string]call{
 	},
 	"POST /v1/check": {
 		summary: "Say what would become of a call", text: "Nothing is recorded and nobody is asked.",
-		body: api.Question{}, answers: map[int]any{200: approval.Ruling{}}, codes: asks,
+		body: api.Question{}, answers: map[int]any{200: approval.Ruling{}}, codes: slices.Concat(asks, []api.Code{api.AgentPID}),
 	},
 	"GET /v1/requests/{id}/answer": {
 		summary: "Poll for the answer to a request", text: "202 is that there is none yet. Each poll is a sign of life of the instance.",

@@ -36,9 +36,10 @@ type Question struct {
 	// Folder is where the caller is, absolute, for a request that does not say
 	// where it runs.
 	Folder string `json:"folder,omitempty"`
-	// AgentPID is the process of the agent on whose behalf a hook asks: an
-	// ancestor of the caller. It and whatever it starts counts as an agent from
-	// then on. Where it is 0 that is the caller itself.
+	// AgentPID is the process of the agent on whose behalf the caller asks: an
+	// ancestor of a hook, or what a harness has started. It and whatever it starts
+	// counts as an agent from then on, and the caller does not. Where it is 0 that
+	// is the caller itself, unless it only checks.
 	AgentPID int `json:"agent_pid,omitempty,omitzero"`
 }
 

@@ -24,7 +24,7 @@ const (
 	// Unplaced is a grant of a path that the environment of the request does not
 	// have. Nothing was granted, and the turn was interrupted.
 	Unplaced Code = "unplaced"
-	// AgentPID is a process that is no ancestor of the caller.
+	// AgentPID is a process that neither started the caller nor was started by it.
 	AgentPID Code = "agent_pid"
 
 	// Unauthorized is a token that is missing, unknown, expired or revoked.
