@@ -72,13 +72,19 @@ func readFrame(raw []byte) (f frame, client bool, err error) {
 		}
 		raw = c.Frame
 	}
+	f, err = decodeFrame(raw)
+	return f, client && err == nil, err
+}
+
+// decodeFrame reads a frame as it came.
+func decodeFrame(raw []byte) (f frame, err error) {
 	if jsontext.Value(raw).Kind() != '{' {
-		return frame{}, false, fmt.Errorf("%w: not an object", ErrFrame)
+		return frame{}, fmt.Errorf("%w: not an object", ErrFrame)
 	}
 	if err := jsonv2.Unmarshal(raw, &f); err != nil {
-		return frame{}, false, fmt.Errorf("%w: %w", ErrFrame, err)
+		return frame{}, fmt.Errorf("%w: %w", ErrFrame, err)
 	}
-	return f, client, nil
+	return f, nil
 }
 
 // text is the string in raw, or "" for anything else.

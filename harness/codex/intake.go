@@ -1,6 +1,5 @@
 // Package codex speaks the protocol of codex app-server, as seen with versions
-// 0.156.1 and 0.171.0. So far it is the half that listens: what the server asks
-// becomes a request.
+// 0.156.1 and 0.171.0. An [Intake] turns what the server asks into requests.
 package codex
 
 import (
@@ -32,6 +31,8 @@ const (
 	// The two of the protocol before threads; still in the schema.
 	legacyPatch   = "applyPatchApproval"
 	legacyCommand = "execCommandApproval"
+	// toolCallRequest is a call of a tool that the client itself offers.
+	toolCallRequest = "item/tool/call"
 )
 
 // UnknownTool stands in the place of the name of an MCP tool that the server
@@ -69,11 +70,16 @@ func (in *Intake) Message(raw []byte) (*Question, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.items.limit, in.threads.limit = maxItems, maxThreads
 	if client {
 		in.client(f)
 		return nil, nil
 	}
+	return in.fromServer(f)
+}
+
+// fromServer takes a frame that came from the server.
+func (in *Intake) fromServer(f frame) (*Question, error) {
+	in.items.limit, in.threads.limit = maxItems, maxThreads
 	switch {
 	case f.Method == "" && null(f.ID):
 		return nil, fmt.Errorf("%w: neither method nor id", ErrFrame)
@@ -93,6 +99,7 @@ func (in *Intake) Message(raw []byte) (*Question, error) {
 
 // client takes what the client sends, for the folder that a turn works in.
 func (in *Intake) client(f frame) {
+	in.threads.limit = maxThreads
 	if f.Method != "turn/start" {
 		return
 	}
@@ -241,9 +248,7 @@ func commandRequest(params jsontext.Value) (*approval.Request, error) {
 		return nil, err
 	}
 	r := &approval.Request{Environment: environment(p.EnvironmentID, p.Cwd), Reason: p.Reason, Session: sessionOf(params)}
-	for _, d := range p.AvailableDecisions {
-		r.Options = append(r.Options, json.RawMessage(d))
-	}
+	r.Options = commandOptions(p.AvailableDecisions, p.Kind)
 	extra, err := profile(p.AdditionalPermissions)
 	if err != nil {
 		return nil, err
@@ -271,8 +276,12 @@ func commandRequest(params jsontext.Value) (*approval.Request, error) {
 	switch kind {
 	case "command":
 		r.Kind, r.Command = approval.KindCommand, commandOf(p.Command)
+		// A command that asks for no permissions on top of the sandbox can be one that
+		// runs outside of it: the protocol does not tell which.
+		r.Escalated = r.Permissions == nil
 	case "humanCommand":
 		r.Kind, r.Command, r.HumanOnly = approval.KindCommand, commandOf(p.Command), true
+		r.Escalated = r.Permissions == nil
 	case "writeStdin":
 		r.Kind, r.Tool = approval.KindTool, stdinTool(p.Command)
 		if p.ApprovalID != "" && r.Session != nil {
@@ -365,7 +374,7 @@ func (in *Intake) fileRequest(params jsontext.Value) (*approval.Request, error) 
 		return nil, err
 	}
 	r := &approval.Request{
-		Kind: approval.KindFileChange, GrantRoot: p.GrantRoot, Reason: p.Reason,
+		Kind: approval.KindFileChange, GrantRoot: p.GrantRoot, Reason: p.Reason, Options: slices.Clone(fileOptions),
 		Environment: environment("", in.threads.values[p.ThreadID]), Session: sessionOf(params),
 	}
 	// Without the item nobody knows what changes, and the request says so by
@@ -407,6 +416,8 @@ type toolCall struct {
 	Description string         `json:"tool_description"`
 	Annotations jsontext.Value `json:"tool_annotations"`
 	Params      jsontext.Value `json:"tool_params"`
+	// Persist is how long the server would remember an answer that allows.
+	Persist jsontext.Value `json:"persist"`
 }
 
 // elicitation tells the approval of a call of an MCP tool from a form that an
@@ -443,6 +454,7 @@ func (in *Intake) elicitation(params jsontext.Value) (*approval.Request, error) 
 		Tool: &approval.Tool{
 			Name: meta.Tool, Server: p.ServerName, Description: meta.Description, Annotations: annotations(meta.Annotations),
 		},
+		Options: mcpOptions(meta.Persist),
 	}
 	if !null(meta.Params) {
 		r.Tool.Arguments = json.RawMessage(meta.Params)
@@ -565,6 +577,7 @@ func legacyPatchRequest(params jsontext.Value) (*approval.Request, error) {
 	}
 	return &approval.Request{
 		Kind: approval.KindFileChange, Changes: changesOf(wire), GrantRoot: p.GrantRoot, Reason: p.Reason, Session: sessionOf(params),
+		Options: slices.Clone(legacyOptions),
 	}, nil
 }
 
@@ -583,5 +596,6 @@ func legacyCommandRequest(params jsontext.Value) (*approval.Request, error) {
 	}
 	return &approval.Request{
 		Kind: approval.KindCommand, Command: command, Reason: p.Reason, Environment: environment("", p.Cwd), Session: sessionOf(params),
+		Options: slices.Clone(legacyOptions), Escalated: true,
 	}, nil
 }

@@ -700,6 +700,10 @@ func TestLegacyRequests(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.want.Harness = &approval.Harness{Name: "codex"}
+			tc.want.Escalated = tc.want.Kind == approval.KindCommand
+			for _, word := range []string{"approved", "approved_for_session", "denied", "abort"} {
+				tc.want.Options = append(tc.want.Options, json.RawMessage(`"`+word+`"`))
+			}
 			if diff := cmp.Diff(&tc.want, one(t, ask(tc.method, tc.params)).Request); diff != "" {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
