@@ -22,6 +22,7 @@ var layers = [][]string{
 	{"rego", "plugin"},
 	{"rego/cases"},
 	{"gate"},
+	{"harness"},
 	{"harness/codex", "harness/native", "server/api", "server/notify"},
 	{"server", "server/client", "plugin/evaluator"},
 	{"cmd/regent"},
