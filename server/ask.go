@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/regent-policy/regent/gate"
@@ -20,6 +22,7 @@ type question struct {
 	Workspace string          `json:"workspace"`
 	Folder    string          `json:"folder"`
 	AgentPID  int             `json:"agent_pid"`
+	Notes     []string        `json:"notes"`
 }
 
 // hold counts the bytes of bodies that are in memory; what it returns lets go.
@@ -49,11 +52,17 @@ func (s *Server) question(w http.ResponseWriter, r *http.Request) (q gate.Questi
 	if err := placed(body.Workspace, body.Folder, body.AgentPID); err != nil {
 		return q, 0, err
 	}
+	if len(body.Notes) > api.MaxNotes || slices.ContainsFunc(body.Notes, func(n string) bool { return len(n) > api.MaxNoteBytes }) {
+		return q, 0, &api.Error{
+			Code: api.BadRequest, Pointer: "/notes",
+			Message: fmt.Sprintf("there can be %d notes of %d bytes each", api.MaxNotes, api.MaxNoteBytes),
+		}
+	}
 	request, err := approval.Decode(body.Request)
 	if err != nil {
 		return q, 0, err
 	}
-	return gate.Question{Request: request, Workspace: body.Workspace, Folder: body.Folder}, body.AgentPID, nil
+	return gate.Question{Request: request, Workspace: body.Workspace, Folder: body.Folder, Notes: body.Notes}, body.AgentPID, nil
 }
 
 // check answers POST /v1/check.
@@ -190,6 +199,9 @@ func answerOf(a gate.Answer) api.Answer {
 	if r := a.Record; r != nil {
 		out.ID, out.Revision, out.State, out.Instance = r.ID, r.Revision, r.State, r.Instance
 		out.Deadline, out.Digest = r.Deadline, r.Digest
+		if d := r.Decision; d != nil && a.Outcome != "" {
+			out.Source, out.By = d.Source, d.By
+		}
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package server_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -290,6 +292,31 @@ func TestRecordsAreListed(t *testing.T) {
 	} {
 		if got, _ := listed(q); got != nil {
 			t.Errorf("of another %s there are %v, want none", name, got)
+		}
+	}
+}
+
+func TestNotesAndDecisionAreTold(t *testing.T) {
+	d := start(t, setup{})
+	q := question("make x")
+	q.Notes = []string{"the diff was too large to be sent along"}
+	r, answer := d.pending(q)
+	if len(r.Ruling.Reasons) == 0 || r.Ruling.Reasons[0] != q.Notes[0] {
+		t.Errorf("the reasons are %q", r.Ruling.Reasons)
+	}
+	if _, err := d.Decide(t.Context(), r.ID, r.Revision, api.Decision{Option: allow}); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answer; a.err != nil || a.Source != approval.SourceHuman || a.By == "" {
+		t.Errorf("the answer is by %q, a %q", a.By, a.Source)
+	}
+	for name, notes := range map[string][]string{
+		"too many": slices.Repeat([]string{"n"}, api.MaxNotes+1),
+		"too long": {strings.Repeat("n", api.MaxNoteBytes+1)},
+	} {
+		q.Notes = notes
+		if _, err := d.Ask(t.Context(), q); code(t, err) != api.BadRequest {
+			t.Errorf("%s: %v, want %s", name, err, api.BadRequest)
 		}
 	}
 }

@@ -41,7 +41,16 @@ type Question struct {
 	// counts as an agent from then on, and the caller does not. Where it is 0 that
 	// is the caller itself, unless it only checks.
 	AgentPID int `json:"agent_pid,omitempty,omitzero"`
+	// Notes are what whoever looks at the question has to know besides, such as
+	// what of the harness's message was not understood: [MaxNotes] at most.
+	Notes []string `json:"notes,omitempty"`
 }
+
+// Bounds of the notes of a question, in notes and in bytes of each.
+const (
+	MaxNotes     = 8
+	MaxNoteBytes = 1 << 10
+)
 
 // Answer is what became of a question. Only the outcome allow is permission.
 type Answer struct {
@@ -51,6 +60,10 @@ type Answer struct {
 	Option json.RawMessage `json:"option,omitempty"`
 	// Reason says in words why, where there is more to say than the ruling does.
 	Reason string `json:"reason,omitempty"`
+	// Source and By say who has decided, where it was recorded: see
+	// approval.Decision.
+	Source approval.Source `json:"source,omitempty"`
+	By     string          `json:"by,omitempty"`
 	// Settlement is what was granted, where permissions were asked for.
 	Settlement *permission.Settlement `json:"settlement,omitempty"`
 	Ruling     approval.Ruling        `json:"ruling"`
