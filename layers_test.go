@@ -16,7 +16,7 @@ const module = "github.com/regent-policy/regent/"
 // layers are the rooms from the ground up: a package may import those of a
 // lower layer, and rooms of its own. CONTRIBUTING.md shows the same picture.
 var layers = [][]string{
-	{"gate/permission", "config", "server/peer", "plugin/pluginpb"},
+	{"gate/permission", "config", "server/peer", "plugin/pluginpb", "harness/wire"},
 	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential", "server/peer/peertest"},
 	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest", "reviewer"},
 	{"rego", "plugin"},
@@ -38,7 +38,8 @@ var owners = map[string][]string{
 	"modernc.org/sqlite":               {"gate/ledger"},
 	"database/sql":                     {"gate/ledger"},
 	"github.com/fsnotify/fsnotify":     {"config"},
-	"net/http":                         {"server", "reviewer"},
+	"net/http":                         {"server", "reviewer", "harness/wire"},
+	"github.com/coder/websocket":       {"harness/wire"},
 	"github.com/prometheus":            {"server"},
 	"github.com/hashicorp/go-plugin":   {"plugin"},
 	"github.com/hashicorp/go-hclog":    {"plugin"},
