@@ -1,5 +1,7 @@
 // Package codex speaks the protocol of codex app-server, as seen with versions
-// 0.156.1 and 0.171.0. An [Intake] turns what the server asks into requests.
+// 0.156.1 and 0.171.0. An [Intake] turns what the server asks into requests, a
+// [Codec] carries a whole connection, and a [Proxy] serves clients in front of a
+// server that was started for them.
 package codex
 
 import (
@@ -100,7 +102,7 @@ func (in *Intake) fromServer(f frame) (*Question, error) {
 // client takes what the client sends, for the folder that a turn works in.
 func (in *Intake) client(f frame) {
 	in.threads.limit = maxThreads
-	if f.Method != "turn/start" {
+	if f.Method != turnStart {
 		return
 	}
 	var p struct {
@@ -142,11 +144,11 @@ func (in *Intake) thread(id, cwd string) {
 
 func (in *Intake) notification(f frame) {
 	switch f.Method {
-	case "item/started":
+	case itemStarted:
 		in.started(f.Params)
-	case "item/completed":
+	case itemCompleted:
 		in.completed(f.Params)
-	case "thread/started":
+	case threadStarted:
 		in.result(f.Params)
 	}
 }
