@@ -35,8 +35,12 @@ import (
 // Without it the heap could grow to five times what is in use.
 const memoryLimit = 1<<30 + 512<<20
 
-// minIdle is the shortest time after which a workspace is unloaded.
-const minIdle = time.Second
+const (
+	// standardIdle is after which time a workspace is unloaded that nobody has asked
+	// about, and minIdle the shortest that it can be.
+	standardIdle = 30 * time.Minute
+	minIdle      = time.Second
+)
 
 type serveOptions struct {
 	logFormat string
@@ -61,7 +65,7 @@ stderr. A first line there says that it is ready.`,
 		RunE:    action(func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, o) }),
 	}
 	choiceVar(cmd, cmd.Flags(), &o.logFormat, "log-format", "text", []string{"text", "json"}, "form of the log")
-	cmd.Flags().DurationVar(&o.idle, "idle", 30*time.Minute, "unload a workspace that nobody has asked about for this `TIME`")
+	cmd.Flags().DurationVar(&o.idle, "idle", standardIdle, "unload a workspace that nobody has asked about for this `TIME`")
 	must(cmd.RegisterFlagCompletionFunc("idle", cobra.NoFileCompletions))
 	exitsAs(cmd, map[int]string{
 		exitDone: "it was told to end", exitFailed: "it could not begin (another daemon runs, the ledger is damaged) or go on",
