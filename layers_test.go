@@ -16,7 +16,7 @@ const module = "github.com/regent-policy/regent/"
 // layers are the rooms from the ground up: a package may import those of a
 // lower layer, and rooms of its own. CONTRIBUTING.md shows the same picture.
 var layers = [][]string{
-	{"gate/permission", "config", "server/peer", "plugin/pluginpb", "harness/wire"},
+	{"gate/permission", "config", "server/peer", "plugin/pluginpb", "harness/wire", "harness/hook/client"},
 	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential", "server/peer/peertest"},
 	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest", "reviewer"},
 	{"rego", "plugin"},
@@ -24,8 +24,9 @@ var layers = [][]string{
 	{"gate"},
 	{"harness"},
 	{"harness/codex", "harness/native", "server/api", "server/notify"},
+	{"harness/hook"},
 	{"server", "server/client", "plugin/evaluator"},
-	{"cmd/regent"},
+	{"cmd/regent", "cmd/regent-hook"},
 }
 
 // owners are the only rooms that may import a library which shapes whatever

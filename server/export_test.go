@@ -14,6 +14,9 @@ func (s *Server) Patience(body, write, heartbeat time.Duration) {
 // Room bounds the bodies that a server has in memory.
 func (s *Server) Room(bytes int64) { s.held.most = bytes }
 
+// Hooks bounds the hooks that are served at once.
+func (s *Server) Hooks(most int64) { s.hooks.most = most }
+
 // Routes are all calls, as METHOD /path.
 func Routes() []string {
 	var all []string

@@ -25,6 +25,7 @@ import (
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/ledger"
+	hookclient "github.com/regent-policy/regent/harness/hook/client"
 	"github.com/regent-policy/regent/server"
 	"github.com/regent-policy/regent/server/api"
 	"github.com/regent-policy/regent/server/client"
@@ -97,6 +98,10 @@ func play(steps []string, socket string) error {
 			q := question("ls")
 			q.AgentPID = 1
 			_, err = c.Ask(ctx, q)
+		case "hook":
+			said, code := hooked(filepath.Dir(filepath.Dir(socket)), hookclient.Pass, "rm x", nil)
+			fmt.Println(step, code, strings.Contains(said, "no rm"))
+			continue
 		case "check":
 			_, err = c.Check(ctx, question("ls"))
 		case "list":
@@ -416,9 +421,13 @@ func start(t testing.TB, o setup) *daemon {
 		t.Fatal(err)
 	}
 	d.tcp = tcp.Addr().String()
+	hooks, err := d.server.ListenHooks()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- d.server.Serve(ctx, unix, tcp) }()
+	go func() { done <- d.server.Serve(ctx, unix, tcp, hooks) }()
 	d.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done

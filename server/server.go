@@ -116,6 +116,7 @@ type Server struct {
 	bodyTime, writeTime, heartbeat time.Duration
 
 	asks    limit
+	hooks   limit
 	held    limit
 	readers limit
 	posted  posted
@@ -161,7 +162,7 @@ func New(o Options) *Server {
 	if o.MaxReaders == 0 {
 		s.readers.most = defaultMaxReaders
 	}
-	s.held.most = maxHeld
+	s.held.most, s.hooks.most = maxHeld, maxHooks
 	s.login = strconv.Itoa(s.uid)
 	if u, err := user.LookupId(s.login); err == nil {
 		s.login = u.Username
@@ -188,7 +189,8 @@ func New(o Options) *Server {
 // taken for ones over TCP.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.entrance) }
 
-// Serve answers on the listeners until ctx ends, and closes them. Before it
+// Serve answers on the listeners until ctx ends, and closes them; one of
+// [Server.ListenHooks] is for hooks. Before it
 // returns it ends all sessions and closes the gate, because what waits there
 // waits on connections: those who wait are told what became of their requests,
 // streams of events end, and no handler runs any more.
@@ -198,9 +200,11 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.entrance) }
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	s.mu.Lock()
 	for _, l := range listeners {
-		if l.Addr().Network() == "unix" {
+		switch _, hooks := l.(*hookListener); {
+		case hooks:
+		case l.Addr().Network() == "unix":
 			s.socket = l.Addr().String()
-		} else {
+		default:
 			s.addresses = append(s.addresses, l.Addr().String())
 		}
 	}
@@ -221,7 +225,13 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	failed := make(chan error, len(listeners))
 	var serving sync.WaitGroup
 	serving.Go(s.lookout)
+	var hooks []*hookListener
 	for _, l := range listeners {
+		if one, ok := l.(*hookListener); ok {
+			hooks = append(hooks, one)
+			serving.Go(func() { failed <- s.serveHooks(one) })
+			continue
+		}
 		serving.Go(func() { failed <- h.Serve(l) })
 	}
 	var errs []error
@@ -231,6 +241,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		errs = append(errs, fmt.Errorf("serve: %w", err))
 	}
 	s.stop.Do(func() { close(s.stopping) })
+	for _, l := range hooks {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, fmt.Errorf("close listeners: %w", err))
+		}
+	}
 	s.native.Close()
 	errs = append(errs, s.gate.Close())
 	limited, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTime, errors.New("the daemon ends"))
