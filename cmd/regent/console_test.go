@@ -277,6 +277,7 @@ var pages = []string{
 	"../../docs/api.md",
 	"../../docs/daemon.md",
 	"../../docs/effects.md",
+	"../../docs/hooks.md",
 	"../../docs/hosts.md",
 	"../../docs/ledger.md",
 	"../../docs/operate.md",

@@ -23,6 +23,7 @@ import (
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/gate/ledger"
+	hookclient "github.com/regent-policy/regent/harness/hook/client"
 	"github.com/regent-policy/regent/plugin"
 	"github.com/regent-policy/regent/server"
 	"github.com/regent-policy/regent/server/credential"
@@ -125,7 +126,11 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	harnesses.Go(func() { d.harnesses(asking) })
 	defer harnesses.Wait()
 	defer hangUp()
-	if err := d.server.Serve(cmd.Context(), d.listeners...); err != nil {
+	listeners := d.listeners
+	if d.hooks != nil {
+		listeners = append(slices.Clone(listeners), d.hooks)
+	}
+	if err := d.server.Serve(cmd.Context(), listeners...); err != nil {
 		return err
 	}
 	d.tell("ended", "")
@@ -162,6 +167,10 @@ type daemon struct {
 	notifiers *notify.Hub
 	server    *server.Server
 	listeners []net.Listener
+	// hooks is where hooks connect; nil where the home's name is too long for that,
+	// and then unheard says so.
+	hooks   net.Listener
+	unheard error
 }
 
 // tell says what happens to whoever started the daemon.
@@ -235,6 +244,9 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 	for _, w := range warnings {
 		texts = append(texts, w.String())
 	}
+	if d.unheard != nil {
+		texts = append(texts, "hooks find no daemon here and refuse everything: "+d.unheard.Error())
+	}
 	for _, text := range texts {
 		d.log.Warn(text)
 	}
@@ -288,6 +300,16 @@ func (d *daemon) listen(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	d.listeners = append(d.listeners, socket)
+	switch d.hooks, err = s.ListenHooks(); {
+	case errors.Is(err, hookclient.ErrPath):
+		d.hooks, d.unheard = nil, err
+	case errors.Is(err, server.ErrPath), errors.Is(err, server.ErrRunning):
+		d.hooks = nil
+		return badInput(err)
+	case err != nil:
+		d.hooks = nil
+		return err
+	}
 	if c.Server.HTTP == "" {
 		return nil
 	}
@@ -342,7 +364,11 @@ func (d *daemon) close() error {
 		errs = append(errs, d.ledger.Close())
 	}
 	// The lock goes last, when nothing of this daemon writes any more.
-	for _, l := range d.listeners {
+	listeners := d.listeners
+	if d.hooks != nil {
+		listeners = append([]net.Listener{d.hooks}, listeners...)
+	}
+	for _, l := range listeners {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
