@@ -506,6 +506,8 @@ func TestClientThatWouldHaveNothingAsked(t *testing.T) {
 		{"the user as the reviewer", request("thread/fork", `{"threadId":"t","approvalsReviewer":"user"}`), false},
 		{"settings of the session", request("thread/start", `{"config":{"approval_policy":"never"}}`), true},
 		{"a setting deep down", request("thread/start", `{"config":{"features.write_stdin_approval":false}}`), true},
+		{"a feature in an object", request("thread/start", `{"config":{"features":{"exec_permission_approvals":false}}}`), true},
+		{"a feature that has nothing to do with it, as the TUI sets", request("thread/start", `{"config":{"features.current_time_reminder":true,"features":{"x":1}}}`), false},
 		{"other settings", request("thread/start", `{"config":{"model_reasoning_effort":"high"}}`), false},
 		{"parameters that are none", request("turn/start", `[]`), true},
 		{"a command of its own", request("thread/shellCommand", `{"threadId":"t","command":"rm x"}`), true},

@@ -1,6 +1,8 @@
 package codex
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -49,11 +51,35 @@ func weakerTurn(params jsontext.Value) string {
 	if policy := text(p.ApprovalPolicy); policy == "never" && !readOnly {
 		return `approvalPolicy "never" asks nobody`
 	}
-	for name := range p.Config {
-		switch head, _, _ := strings.Cut(name, "."); head {
-		case "approval_policy", "approvals_reviewer", "sandbox_mode", "sandbox_workspace_write", "permissions", "profile", "bypass_hook_trust", "hooks", "mcp_servers", "features":
+	for _, name := range slices.Sorted(maps.Keys(p.Config)) {
+		if weakens(name, p.Config[name]) {
 			return "config." + name + " changes what is asked about"
 		}
 	}
 	return ""
+}
+
+// asking are the features of Codex that have it ask.
+var asking = []string{"request_permissions_tool", "exec_permission_approvals", "write_stdin_approval", "network_proxy", "hooks"}
+
+// weakens tells whether a setting says what is asked about. A setting is written
+// with dots, or as an object of an object.
+func weakens(name string, value jsontext.Value) bool {
+	head, rest, _ := strings.Cut(name, ".")
+	switch head {
+	case "approval_policy", "approvals_reviewer", "sandbox_mode", "sandbox_workspace_write", "permissions", "default_permissions",
+		"profile", "profiles", "projects", "bypass_hook_trust", "hooks", "mcp_servers":
+		return true
+	case "features":
+		if rest != "" {
+			return slices.Contains(asking, rest)
+		}
+		var features map[string]jsontext.Value
+		if jsonv2.Unmarshal(value, &features) != nil {
+			return true
+		}
+		return slices.ContainsFunc(asking, func(f string) bool { _, ok := features[f]; return ok })
+	default:
+		return false
+	}
 }
