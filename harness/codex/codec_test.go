@@ -500,6 +500,8 @@ func TestClientThatWouldHaveNothingAsked(t *testing.T) {
 		{"no parameters", `{"id":"a","method":"thread/start"}`, false},
 		{"asks nobody", request("thread/start", `{"approvalPolicy":"never"}`), true},
 		{"asks nobody and only reads, as the TUI does for a title", request("thread/start", `{"approvalPolicy":"never","permissions":":read-only"}`), false},
+		{"the same in 0.156.1", request("thread/start", `{"approvalPolicy":"never","config":{"default_permissions":":read-only"}}`), false},
+		{"another profile", request("thread/start", `{"config":{"default_permissions":":workspace"}}`), true},
 		{"no sandbox", request("thread/start", `{"sandbox":"danger-full-access"}`), true},
 		{"no sandbox for a turn", request("turn/start", `{"threadId":"t","sandboxPolicy":{"type":"dangerFullAccess"}}`), true},
 		{"another reviewer", request("thread/resume", `{"threadId":"t","approvalsReviewer":"auto_review"}`), true},

@@ -47,7 +47,8 @@ func weakerTurn(params jsontext.Value) string {
 		strings.Contains(text(p.Permissions), "danger") {
 		return "without a sandbox nothing is asked for"
 	}
-	readOnly := text(p.Sandbox) == "read-only" || text(p.Permissions) == ":read-only"
+	const reads = ":read-only" // a profile that Codex has built in
+	readOnly := text(p.Sandbox) == "read-only" || text(p.Permissions) == reads || text(p.Config["default_permissions"]) == reads
 	if policy := text(p.ApprovalPolicy); policy == "never" && !readOnly {
 		return `approvalPolicy "never" asks nobody`
 	}
@@ -67,7 +68,9 @@ var asking = []string{"request_permissions_tool", "exec_permission_approvals", "
 func weakens(name string, value jsontext.Value) bool {
 	head, rest, _ := strings.Cut(name, ".")
 	switch head {
-	case "approval_policy", "approvals_reviewer", "sandbox_mode", "sandbox_workspace_write", "permissions", "default_permissions",
+	case "default_permissions":
+		return text(value) != ":read-only"
+	case "approval_policy", "approvals_reviewer", "sandbox_mode", "sandbox_workspace_write", "permissions",
 		"profile", "profiles", "projects", "bypass_hook_trust", "hooks", "mcp_servers":
 		return true
 	case "features":
