@@ -16,14 +16,15 @@ const module = "github.com/regent-policy/regent/"
 // layers are the rooms from the ground up: a package may import those of a
 // lower layer, and rooms of its own. CONTRIBUTING.md shows the same picture.
 var layers = [][]string{
-	{"gate/permission", "config", "server/peer", "plugin/pluginpb", "harness/wire", "harness/hook/client"},
+	{"gate/permission", "config", "server/peer", "plugin/pluginpb", "harness/wire", "harness/codex/scripted", "harness/hook/client"},
 	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential", "server/peer/peertest"},
 	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest", "reviewer"},
 	{"rego", "plugin"},
 	{"rego/cases"},
 	{"gate"},
 	{"harness"},
-	{"harness/codex", "harness/native", "server/api", "server/notify"},
+	{"harness/codex/codextest"},
+	{"harness/codex", "harness/codex/codextest/install", "harness/native", "server/api", "server/notify"},
 	{"harness/hook"},
 	{"server", "server/client", "plugin/evaluator"},
 	{"cmd/regent", "cmd/regent-hook"},
@@ -39,7 +40,7 @@ var owners = map[string][]string{
 	"modernc.org/sqlite":               {"gate/ledger"},
 	"database/sql":                     {"gate/ledger"},
 	"github.com/fsnotify/fsnotify":     {"config"},
-	"net/http":                         {"server", "reviewer", "harness/wire"},
+	"net/http":                         {"server", "reviewer", "harness/wire", "harness/codex/scripted"},
 	"github.com/coder/websocket":       {"harness/wire"},
 	"github.com/prometheus":            {"server"},
 	"github.com/hashicorp/go-plugin":   {"plugin"},

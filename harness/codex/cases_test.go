@@ -28,12 +28,18 @@ type always struct{ workspace *gate.Workspace }
 func (a always) Of(context.Context, gate.Question) *gate.Workspace { return a.workspace }
 func (a always) Home() *gate.Workspace                             { return a.workspace }
 
-// epoch compiles a home with settings of permissions and rules.
+// How the home is configured.
+const (
+	manual    = "permissions: {mode: manual, harness_mode: manual}\n"
+	automatic = "permissions: {mode: manual, harness_mode: auto_allow}\n"
+)
+
+// epoch compiles a home with settings and rules.
 func epoch(tb testing.TB, settings, rules string) *gate.Epoch {
 	tb.Helper()
 	home := tb.TempDir()
 	for name, text := range map[string]string{
-		"config.yaml":       "version: 1\npolicy: {evaluation_timeout_ms: 10000}\npermissions: {mode: manual, " + settings + "}\n",
+		"config.yaml":       "version: 1\npolicy: {evaluation_timeout_ms: 10000}\n" + settings,
 		"policies/one.rego": "package home.rules.one\n\nimport rego.v1\n" + rules,
 	} {
 		at := filepath.Join(home, name)
@@ -182,20 +188,20 @@ const offered = `["accept","cancel"]`
 // TestFailuresOfOthers has what went wrong in other systems on the wire of Codex.
 // The names are those of the case corpus.
 func TestFailuresOfOthers(t *testing.T) {
-	manual, automatic := epoch(t, "harness_mode: manual", ""), epoch(t, "harness_mode: auto_allow", "")
+	people, nobody := epoch(t, manual, ""), epoch(t, automatic, "")
 	for name, test := range map[string]struct {
 		epoch *gate.Epoch
 		run   func(*bench)
 	}{
-		"PRO-01 answer shape for a permissions request":       {manual, answerShapes},
-		"PRO-02 narrowed answer is thrown away":               {manual, narrowedAnswer},
-		"PRO-03 item id used instead of the request id":       {manual, requestIDs},
-		"PRO-04 request after the turn has ended":             {automatic, afterTheTurn},
-		"PRO-05 card outlives the process that asked":         {manual, cardOutlives},
-		"PRO-06 decision that was not on offer":               {manual, notOnOffer},
-		"PRO-07 session scope together with strict review":    {manual, strictSession},
-		"PRO-08 unknown request from the server":              {automatic, unknownRequest},
-		"PRO-09 session approval key collapses to a constant": {manual, sessionKey},
+		"PRO-01 answer shape for a permissions request":       {people, answerShapes},
+		"PRO-02 narrowed answer is thrown away":               {people, narrowedAnswer},
+		"PRO-03 item id used instead of the request id":       {people, requestIDs},
+		"PRO-04 request after the turn has ended":             {nobody, afterTheTurn},
+		"PRO-05 card outlives the process that asked":         {people, cardOutlives},
+		"PRO-06 decision that was not on offer":               {people, notOnOffer},
+		"PRO-07 session scope together with strict review":    {people, strictSession},
+		"PRO-08 unknown request from the server":              {nobody, unknownRequest},
+		"PRO-09 session approval key collapses to a constant": {people, sessionKey},
 	} {
 		t.Run(name, func(t *testing.T) { test.run(open(t, test.epoch)) })
 	}
