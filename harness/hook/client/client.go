@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -32,8 +32,6 @@ const (
 	// MaxCall and MaxAnswer bound the messages on the socket, in bytes.
 	MaxCall   = MaxPayload + 64<<10
 	MaxAnswer = 256 << 10
-	// DialTime is how long the daemon may take to be there.
-	DialTime = 250 * time.Millisecond
 	// DefaultTimeout is how long a hook takes at most. It is to be below the time
 	// after which the harness gives up on it, since most let the call run then.
 	DefaultTimeout = 8 * time.Second
@@ -163,8 +161,9 @@ type Hook struct {
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Dial connects to the socket at a path; nil does so by the system.
-	Dial func(path string) (net.Conn, error)
+	// Dial connects to the socket at a path, at once or not at all; nil does so by the
+	// system.
+	Dial func(path string) (Conn, error)
 }
 
 // Run is what the process does. It returns the code to end with, in time. What it
@@ -172,13 +171,18 @@ type Hook struct {
 func (h *Hook) Run() (code int) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			code = h.end(h.Dialect.Refuse("", fmt.Sprintf("the hook broke down: %v", caught)))
+			code = h.end(h.Dialect.Refuse("", broken(caught).Error()))
 		}
 	}()
 	began := time.Now()
 	late := time.NewTimer(h.Timeout)
 	defer late.Stop()
 
+	// While the harness speaks, the daemon can find out who will.
+	conn, unreached := h.connect()
+	if unreached == nil {
+		defer func() { _ = conn.Close() }()
+	}
 	told := make(chan notice, 1)
 	go func() { told <- h.read() }()
 	var n notice
@@ -187,21 +191,19 @@ func (h *Hook) Run() (code int) {
 	case <-late.C:
 		n.fault = errors.New("the harness did not say in time what it is about")
 	}
-	if n.fault != nil {
+	switch {
+	case n.fault != nil:
 		return h.end(h.Dialect.Refuse(n.event, n.fault.Error()))
-	}
-	if !h.Dialect.gates(n.event) {
+	case !h.Dialect.gates(n.event):
 		return h.end(h.Dialect.pass(n.event))
+	case unreached != nil:
+		return h.end(h.Dialect.Refuse(n.event, unreached.Error()))
 	}
-
-	answers := make(chan Answer, 1)
-	go func() { answers <- h.ask(n, began.Add(h.Timeout)) }()
-	select {
-	case answer := <-answers:
-		return h.end(answer)
-	case <-late.C:
-		return h.end(h.Dialect.Refuse(n.event, "the daemon did not answer in time"))
+	answer, err := h.ask(conn, n, began.Add(h.Timeout))
+	if err != nil {
+		answer = h.Dialect.Refuse(n.event, err.Error())
 	}
+	return h.end(answer)
 }
 
 // notice is what the harness said.
@@ -215,7 +217,7 @@ type notice struct {
 func (h *Hook) read() (n notice) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			n = notice{fault: fmt.Errorf("the hook broke down: %v", caught)}
+			n = notice{fault: broken(caught)}
 		}
 	}()
 	payload, err := io.ReadAll(io.LimitReader(h.Stdin, MaxPayload+1))
@@ -232,49 +234,32 @@ func (h *Hook) read() (n notice) {
 	return notice{payload: payload, event: event}
 }
 
-// ask gets the daemon's answer, or the one for want of it.
-func (h *Hook) ask(n notice, deadline time.Time) (answer Answer) {
-	refuse := func(err error) Answer { return h.Dialect.Refuse(n.event, err.Error()) }
+// Conn is a connection with the daemon: a [net.Conn] is one, and so is an [os.File].
+// Once its deadline has passed, whatever waits on it ends with an error that is
+// [os.ErrDeadlineExceeded].
+type Conn interface {
+	io.ReadWriteCloser
+	SetDeadline(t time.Time) error
+}
+
+// broken is the error of a panic.
+func broken(caught any) error { return fmt.Errorf("the hook broke down: %v", caught) }
+
+func (h *Hook) connect() (conn Conn, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			answer = refuse(fmt.Errorf("the hook broke down: %v", caught))
+			err = broken(caught)
 		}
 	}()
 	path, err := Socket(h.Home)
 	if err != nil {
-		return refuse(err)
+		return nil, err
 	}
-	conn, err := h.dial(path)
-	if err != nil {
-		return refuse(err)
+	connect := h.Dial
+	if connect == nil {
+		connect = dial
 	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return refuse(fmt.Errorf("ask the daemon: %w", err))
-	}
-	call := Call{
-		Version: Version, Dialect: h.Dialect, OnAsk: h.OnAsk, AgentPID: h.AgentPID, Cwd: h.Cwd,
-		WaitMS: max(1, (time.Until(deadline) - margin).Milliseconds()), Payload: n.payload,
-	}
-	if err := WriteMessage(conn, call, MaxCall); err != nil {
-		return refuse(fmt.Errorf("ask the daemon: %w", err))
-	}
-	text, err := ReadMessage(conn, MaxAnswer, nil)
-	if err != nil {
-		return refuse(unanswered(err))
-	}
-	if answer, err = readAnswer(text); err != nil {
-		return refuse(err)
-	}
-	return answer
-}
-
-func (h *Hook) dial(path string) (net.Conn, error) {
-	dial := h.Dial
-	if dial == nil {
-		dial = func(path string) (net.Conn, error) { return net.DialTimeout("unix", path, min(DialTime, h.Timeout)) }
-	}
-	conn, err := dial(path)
+	conn, err = connect(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("no daemon listens on %s; start one with regent serve", path)
@@ -284,15 +269,42 @@ func (h *Hook) dial(path string) (net.Conn, error) {
 	return conn, nil
 }
 
+// ask gets the daemon's answer before the deadline.
+func (h *Hook) ask(conn Conn, n notice, deadline time.Time) (answer Answer, err error) {
+	defer func() {
+		if caught := recover(); caught != nil {
+			err = broken(caught)
+		}
+	}()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return Answer{}, unanswered(err)
+	}
+	call := Call{
+		Version: Version, Dialect: h.Dialect, OnAsk: h.OnAsk, AgentPID: h.AgentPID, Cwd: h.Cwd,
+		WaitMS: max(1, (time.Until(deadline) - margin).Milliseconds()), Payload: n.payload,
+	}
+	if err := WriteMessage(conn, call, MaxCall); err != nil {
+		return Answer{}, unanswered(err)
+	}
+	text, err := ReadMessage(conn, MaxAnswer, nil)
+	if err != nil {
+		return Answer{}, unanswered(err)
+	}
+	return readAnswer(text)
+}
+
 // unanswered says for people why there is no answer.
 func unanswered(err error) error {
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.New("the daemon did not answer in time")
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	case errors.Is(err, ErrMessage):
+		return fmt.Errorf("the daemon's answer cannot be read: %w", err)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
 		return errors.New("the daemon hung up without an answer; its log says why")
+	default:
+		return fmt.Errorf("ask the daemon: %w", err)
 	}
-	return fmt.Errorf("the daemon's answer cannot be read: %w", err)
 }
 
 // readAnswer reads an answer of which every part is there. To say nothing lets

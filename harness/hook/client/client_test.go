@@ -47,7 +47,7 @@ func run(h *client.Hook, stdin io.Reader, daemon func(net.Conn)) (code int, stdo
 	here, there := net.Pipe()
 	dialed, ended := make(chan struct{}), make(chan struct{})
 	if h.Dial == nil {
-		h.Dial = func(string) (net.Conn, error) {
+		h.Dial = func(string) (client.Conn, error) {
 			close(dialed)
 			return here, nil
 		}
@@ -126,18 +126,18 @@ func TestWithoutAnAnswerTheCallIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		home   string
-		dial   func(string) (net.Conn, error)
+		dial   func(string) (client.Conn, error)
 		daemon func(net.Conn)
 		why    string
 		took   time.Duration
 	}{
-		{name: "there is no socket", dial: func(string) (net.Conn, error) { return nil, fs.ErrNotExist }, why: "no daemon listens on /h/runtime/hook.sock; start one with regent serve"},
-		{name: "nobody listens", dial: func(string) (net.Conn, error) {
+		{name: "there is no socket", dial: func(string) (client.Conn, error) { return nil, fs.ErrNotExist }, why: "no daemon listens on /h/runtime/hook.sock; start one with regent serve"},
+		{name: "nobody listens", dial: func(string) (client.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 		}, why: "no daemon listens"},
-		{name: "the socket may not be reached", dial: func(string) (net.Conn, error) { return nil, fs.ErrPermission }, why: "reach the daemon: permission denied"},
+		{name: "the socket may not be reached", dial: func(string) (client.Conn, error) { return nil, fs.ErrPermission }, why: "reach the daemon: permission denied"},
 		{name: "the home is too long", home: long, why: "use a shorter --home"},
-		{name: "dialling panics", dial: func(string) (net.Conn, error) { panic("boom") }, why: "the hook broke down: boom"},
+		{name: "dialling panics", dial: func(string) (client.Conn, error) { panic("boom") }, why: "the hook broke down: boom"},
 		{name: "the daemon does not read", daemon: func(conn net.Conn) { _, _ = conn.Write([]byte("x")) }, why: "in time", took: timeout},
 		{name: "the daemon does not answer", daemon: func(conn net.Conn) { hear(conn); waitClosed(conn) }, why: "in time", took: timeout},
 		{name: "the daemon stops in the middle", daemon: func(conn net.Conn) {
@@ -146,7 +146,7 @@ func TestWithoutAnAnswerTheCallIsRefused(t *testing.T) {
 			waitClosed(conn)
 		}, why: "in time", took: timeout},
 		{name: "the daemon hangs up", daemon: func(conn net.Conn) { hear(conn) }, why: "hung up"},
-		{name: "the daemon hangs up at once", daemon: func(net.Conn) {}, why: "ask the daemon"},
+		{name: "the daemon hangs up at once", daemon: func(net.Conn) {}, why: "hung up"},
 		{name: "half an answer", daemon: func(conn net.Conn) { hear(conn); _, _ = conn.Write([]byte{0, 0, 0, 9, '{'}) }, why: "ends too early"},
 		{name: "an answer that is too long", daemon: func(conn net.Conn) { hear(conn); _, _ = conn.Write([]byte{255, 0, 0, 0}) }, why: "limit"},
 		{name: "an answer of no length", daemon: says(""), why: "limit"},
@@ -178,6 +178,15 @@ func TestWithoutAnAnswerTheCallIsRefused(t *testing.T) {
 // waitClosed returns when the hook has hung up.
 func waitClosed(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
+// unasked is a daemon that is not to be asked.
+func unasked(t *testing.T) func(net.Conn) {
+	return func(conn net.Conn) {
+		if _, err := client.ReadMessage(conn, client.MaxCall, nil); err == nil {
+			t.Error("the daemon was asked")
+		}
+	}
+}
+
 // failing is a reader that fails.
 type failing struct{}
 
@@ -206,7 +215,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		"a panic":       {func() io.Reader { return panicking{} }, "boom"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := run(&client.Hook{}, test.stdin(), func(net.Conn) { t.Error("the daemon was asked") })
+			code, stdout, stderr := run(&client.Hook{}, test.stdin(), unasked(t))
 			if why := refused(t, "", code, stdout, stderr); !strings.Contains(why, test.why) {
 				t.Errorf("it says %q, want %q", why, test.why)
 			}
@@ -219,7 +228,7 @@ func TestAHarnessThatSaysNothingIsRefusedInTime(t *testing.T) {
 		r, w := io.Pipe()
 		defer func() { _ = w.Close() }()
 		began := time.Now()
-		code, stdout, stderr := run(&client.Hook{}, r, nil)
+		code, stdout, stderr := run(&client.Hook{}, r, unasked(t))
 		refused(t, "", code, stdout, stderr)
 		if took := time.Since(began); took != timeout {
 			t.Errorf("it took %s, want %s", took, timeout)
@@ -265,7 +274,7 @@ func TestAnAnswerThatCannotBeWrittenRefuses(t *testing.T) {
 	var words bytes.Buffer
 	h := &client.Hook{
 		Dialect: client.Codex, Home: "/h", Timeout: timeout, Stdin: strings.NewReader(event("PreToolUse")), Stdout: closed{}, Stderr: &words,
-		Dial: func(string) (net.Conn, error) { return nil, fs.ErrNotExist },
+		Dial: func(string) (client.Conn, error) { return nil, fs.ErrNotExist },
 	}
 	if code := h.Run(); code != 2 || !strings.Contains(words.String(), "cannot be written") {
 		t.Errorf("code %d, %q; want code 2", code, words.String())
@@ -277,7 +286,7 @@ func TestOtherEventsAskNobody(t *testing.T) {
 		"PostToolUse", "PreCompact", "PostCompact", "SessionStart", "SessionEnd", "UserPromptSubmit", "SubagentStart", "SubagentStop",
 		"Stop", "Interrupt", "PreModelRequest", "PostModelRequest",
 	} {
-		code, stdout, stderr := run(&client.Hook{}, strings.NewReader(event(name)), func(net.Conn) { t.Error("the daemon was asked") })
+		code, stdout, stderr := run(&client.Hook{}, strings.NewReader(event(name)), unasked(t))
 		if code != 0 || stdout != "" || !strings.Contains(stderr, "nothing is decided at "+name) {
 			t.Errorf("%s: code %d, %q, %q; want a warning only", name, code, stdout, stderr)
 		}
