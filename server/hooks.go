@@ -91,13 +91,20 @@ const acceptTime = 50 * time.Millisecond
 func (s *Server) serveHook(conn *net.UnixConn, c *caller) {
 	defer func() { _ = conn.Close() }()
 	began := time.Now()
+	// Whether an agent has started it is found out while the hook hears what it is
+	// about.
+	governed := false
+	if c.err == nil {
+		known, err := s.agents.Descends(c.process)
+		governed = known && err == nil
+	}
 	text, release, err := s.readHook(conn)
 	defer release()
 	if err != nil {
 		s.log.Debug("a hook said nothing that can be read", "error", err)
 		return
 	}
-	call, answer, told := s.ruleHook(conn, c, text)
+	call, answer, told := s.ruleHook(conn, c, governed, text)
 	err = s.answerHook(conn, answer)
 	told(err)
 	if err == nil && call.OnAsk != client.Wait {
@@ -106,7 +113,7 @@ func (s *Server) serveHook(conn *net.UnixConn, c *caller) {
 }
 
 // ruleHook finds the answer. told is to hear whether it was written.
-func (s *Server) ruleHook(conn *net.UnixConn, c *caller, text []byte) (call client.Call, answer client.Answer, told func(error)) {
+func (s *Server) ruleHook(conn *net.UnixConn, c *caller, governed bool, text []byte) (call client.Call, answer client.Answer, told func(error)) {
 	told = func(error) {}
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -116,23 +123,25 @@ func (s *Server) ruleHook(conn *net.UnixConn, c *caller, text []byte) (call clie
 	}()
 	call, err := hook.Decode(text)
 	if err == nil {
-		err = s.admitHook(c, call.AgentPID)
+		err = s.admitHook(c, governed, call.AgentPID)
 	}
 	if err != nil {
 		return call, hook.Refuse(call, err), told
 	}
 	ctx, hungUp := context.WithCancelCause(context.Background())
 	defer hungUp(nil)
-	// Nothing more comes in, so that a read ends when the hook is gone: then nobody
-	// waits for the answer.
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		var more [1]byte
-		_, err := conn.Read(more[:])
-		hungUp(fmt.Errorf("the hook is gone: %w", orExtra(err)))
-	})
-	defer watching.Wait()
-	defer func() { _ = conn.SetReadDeadline(time.Now()) }()
+	if call.OnAsk == client.Wait {
+		// Nothing more comes in, so that a read ends when the hook is gone: then nobody
+		// waits for the answer.
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			var more [1]byte
+			_, err := conn.Read(more[:])
+			hungUp(fmt.Errorf("the hook is gone: %w", orExtra(err)))
+		})
+		defer watching.Wait()
+		defer func() { _ = conn.SetReadDeadline(time.Now()) }()
+	}
 	answer, told = hook.Rule(ctx, s.gate, call)
 	return call, answer, told
 }
@@ -145,6 +154,43 @@ func orExtra(err error) error {
 	return err
 }
 
+// reading are the hooks that have yet to say what they are about.
+type reading struct {
+	mu    sync.Mutex
+	conns map[*net.UnixConn]bool
+	over  bool
+}
+
+// add is false once nobody is listened to any more.
+func (r *reading) add(conn *net.UnixConn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return false
+	}
+	if r.conns == nil {
+		r.conns = map[*net.UnixConn]bool{}
+	}
+	r.conns[conn] = true
+	return true
+}
+
+func (r *reading) drop(conn *net.UnixConn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.conns, conn)
+}
+
+// end has none of them listened to any more.
+func (r *reading) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	for conn := range r.conns {
+		_ = conn.SetReadDeadline(time.Now())
+	}
+}
+
 // readHook reads what a hook says. release lets go of the room that it takes.
 func (s *Server) readHook(conn *net.UnixConn) (text []byte, release func(), err error) {
 	release = func() {}
@@ -152,15 +198,10 @@ func (s *Server) readHook(conn *net.UnixConn) (text []byte, release func(), err 
 		return nil, release, err
 	}
 	// The end of the daemon does not wait for one who says nothing.
-	read := make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-s.stopping:
-			_ = conn.SetReadDeadline(time.Now())
-		case <-read:
-		}
-	})
+	if !s.reading.add(conn) {
+		return nil, release, errors.New("the daemon ends")
+	}
+	defer s.reading.drop(conn)
 	text, err = client.ReadMessage(conn, client.MaxCall, func(bytes int) error {
 		if !s.held.enter(int64(bytes)) {
 			return errors.New("the requests that wait take up all the room there is for them")
@@ -168,8 +209,6 @@ func (s *Server) readHook(conn *net.UnixConn) (text []byte, release func(), err 
 		release = func() { s.held.leave(int64(bytes)) }
 		return nil
 	})
-	close(read)
-	watching.Wait()
 	if err != nil {
 		return nil, release, err
 	}
@@ -186,9 +225,12 @@ func (s *Server) answerHook(conn *net.UnixConn, answer client.Answer) error {
 // admitHook lets the user's own hooks ask, and makes the process that started one
 // an agent. That is a guess of the hook's, which nobody has to have named: where it
 // is one that the daemon itself comes from, a person's shell, only the hook is.
-func (s *Server) admitHook(c *caller, agent int) error {
+//
+// From the second call on the hook is governed, and that is all: it names the
+// process that started it, so that an agent above it is that one, or one above both.
+func (s *Server) admitHook(c *caller, governed bool, agent int) error {
 	err := s.ours(c)
-	if err == nil && c.err == nil { // one who cannot be told is an agent as it is
+	if err == nil && c.err == nil && !governed { // one who cannot be told is an agent as it is
 		for _, p := range s.family {
 			if p.PID == agent {
 				agent = 0

@@ -23,7 +23,7 @@ import (
 
 // hooked runs a hook of Codex about a script, and returns what it says and its
 // code. Dial takes the place of the system's.
-func hooked(home string, onAsk hookclient.OnAsk, script string, dial func(string) (net.Conn, error)) (said string, code int) {
+func hooked(home string, onAsk hookclient.OnAsk, script string, dial func(string) (hookclient.Conn, error)) (said string, code int) {
 	var out, words bytes.Buffer
 	h := &hookclient.Hook{
 		Dialect: hookclient.Codex, OnAsk: onAsk, Home: home, Timeout: time.Minute, AgentPID: os.Getppid(), Cwd: "/",
@@ -110,7 +110,7 @@ func TestHookThatGoesAwayWithdraws(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		hooked(d.home, hookclient.Wait, "make x", func(path string) (net.Conn, error) {
+		hooked(d.home, hookclient.Wait, "make x", func(path string) (hookclient.Conn, error) {
 			c, err := net.Dial("unix", path)
 			conn <- c
 			return c, err

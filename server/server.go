@@ -117,6 +117,7 @@ type Server struct {
 
 	asks    limit
 	hooks   limit
+	reading reading
 	held    limit
 	readers limit
 	posted  posted
@@ -241,6 +242,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		errs = append(errs, fmt.Errorf("serve: %w", err))
 	}
 	s.stop.Do(func() { close(s.stopping) })
+	s.reading.end()
 	for _, l := range hooks {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, fmt.Errorf("close listeners: %w", err))
