@@ -320,10 +320,10 @@ func inputJSON(v ast.Value) (any, error) {
 	return ast.JSON(object)
 }
 
-// startServer runs a stock OPA on loopback with the engine's own modules and
-// data. The one file that calls Regent's built-ins is replaced by one that says
-// what they say here.
-func startServer(b *testing.B, opa string, set *assembled) string {
+// stockFiles writes the engine's own modules and data for a stock OPA, and returns
+// the folder. The one file that calls Regent's built-ins is replaced by one that
+// says what they say here.
+func stockFiles(b *testing.B, set *assembled) string {
 	b.Helper()
 	dir := b.TempDir()
 	// Moving the rules of the layers is the engine's own doing; the server finds
@@ -358,6 +358,14 @@ func startServer(b *testing.B, opa string, set *assembled) string {
 	if err := os.WriteFile(filepath.Join(dir, "data.json"), data, 0o644); err != nil {
 		b.Fatal(err)
 	}
+	return dir
+}
+
+// startServer runs a stock OPA on loopback with the engine's own modules and
+// data.
+func startServer(b *testing.B, opa string, set *assembled) string {
+	b.Helper()
+	dir := stockFiles(b, set)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)

@@ -64,14 +64,36 @@ const callers = 16
 // daemon serves the reference policies, and returns a client and a question.
 func daemon(b *testing.B) (*http.Client, []byte) {
 	b.Helper()
+	home, project := serve(b, 100)
+	socket := filepath.Join(home, "runtime", "regent.sock")
+	body, err := json.Marshal(map[string]any{"request": json.RawMessage(rego.ReferenceRequest(b)), "workspace": filepath.Join(project, ".regent")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &http.Client{Transport: &http.Transport{
+		MaxIdleConnsPerHost: callers, DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}, body
+}
+
+// serve serves the reference policies with so many rules, for callers and for
+// hooks, and returns the home and a project whose workspace has them.
+func serve(b *testing.B, rules int) (home, project string) {
+	b.Helper()
 	home, err := os.MkdirTemp("", "rgnt") // the path of a socket is short
 	if err != nil {
 		b.Fatal(err)
 	}
-	workspace := filepath.Join(home, "workspace")
-	files := map[string]string{"config.yaml": "version: 1\npolicy: {evaluation_timeout_ms: 10000}\n", "runtime/keep": "", "workspace/config.yaml": "version: 1\n"}
-	for name, text := range rego.ReferencePolicies(100) {
-		files["workspace/policies/"+name] = text
+	project = filepath.Join(home, "project")
+	workspace := filepath.Join(project, ".regent")
+	files := map[string]string{
+		"config.yaml": "version: 1\npolicy: {evaluation_timeout_ms: 10000}\n", "runtime/keep": "",
+		"project/.regent/config.yaml": "version: 1\n",
+	}
+	for name, text := range rego.ReferencePolicies(rules) {
+		files["project/.regent/policies/"+name] = text
 	}
 	for name, text := range files {
 		path := filepath.Join(home, name)
@@ -96,14 +118,17 @@ func daemon(b *testing.B) (*http.Client, []byte) {
 		b.Fatal(err)
 	}
 	s := server.New(server.Options{Gate: g, Epochs: epochs, Ledger: db, Home: home})
-	socket := filepath.Join(home, "runtime", "regent.sock")
-	l, err := s.ListenUnix(socket)
+	calls, err := s.ListenUnix(filepath.Join(home, "runtime", "regent.sock"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	hooks, err := s.ListenHooks()
 	if err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l) }()
+	go func() { done <- s.Serve(ctx, calls, hooks) }()
 	b.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -115,16 +140,7 @@ func daemon(b *testing.B) (*http.Client, []byte) {
 		}
 		_ = os.RemoveAll(home)
 	})
-	body, err := json.Marshal(map[string]any{"request": json.RawMessage(rego.ReferenceRequest(b)), "workspace": workspace})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: callers, DisableCompression: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-	}}, body
+	return home, project
 }
 
 // rush makes calls from all callers at once, and returns how long they took.

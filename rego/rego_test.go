@@ -19,7 +19,16 @@ import (
 	"github.com/regent-policy/regent/rego"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if turns := os.Getenv(turnsVar); turns != "" {
+		if err := takeTurns(turns); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // write makes a folder of files and returns it.
 func write(t testing.TB, files map[string]string) string {
