@@ -34,7 +34,7 @@ type hookListener struct{ *net.UnixListener }
 func (s *Server) ListenHooks() (net.Listener, error) {
 	path, err := client.Socket(s.home)
 	if err != nil {
-		return nil, fmt.Errorf("listen for hooks: %w", err)
+		return nil, err
 	}
 	l, err := listenUnix(path)
 	if err != nil {

@@ -245,7 +245,7 @@ func (d *daemon) open(ctx context.Context, o *serveOptions) error {
 		texts = append(texts, w.String())
 	}
 	if d.unheard != nil {
-		texts = append(texts, "hooks find no daemon here and refuse everything: "+d.unheard.Error())
+		texts = append(texts, "hooks refuse everything here: "+d.unheard.Error())
 	}
 	for _, text := range texts {
 		d.log.Warn(text)

@@ -143,7 +143,7 @@ func Socket(home string) (string, error) {
 		most = 107
 	}
 	if len(path) > most {
-		return "", fmt.Errorf("%w: %s has %d bytes, and the system takes %d; use a shorter --home", ErrPath, path, len(path), most)
+		return "", fmt.Errorf("%w, use a shorter --home: it has %d bytes, and the system takes %d: %s", ErrPath, len(path), most, path)
 	}
 	return path, nil
 }
