@@ -58,8 +58,7 @@ the daemon for as long as it lasts. ARGS go to codex app-server.
 
 The client can ask Codex for a session in which nothing is asked: there is a warning
 then, and with --strict a refusal. regent install codex sets Codex up to ask.`,
-		Example: `  $ regent codex --listen ws://127.0.0.1:4500 &
-  $ codex --remote ws://127.0.0.1:4500
+		Example: `  $ regent codex --listen unix://$PWD/codex.sock & codex --remote unix://$PWD/codex.sock; kill $!
   $ regent codex exec 'fix the failing test'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
@@ -77,6 +76,7 @@ then, and with --strict a refusal. regent install codex sets Codex up to ask.`,
 	flags.BoolVar(&o.strict, "strict", false, "refuse what the client asks for where Regent would not be asked about it")
 	flags.BoolVar(&o.show, "show", false, "show what waits for a person in the client as well, whose user may answer")
 	must(cmd.RegisterFlagCompletionFunc("listen", cobra.FixedCompletions([]string{"stdio://", "ws://127.0.0.1:0"}, cobra.ShellCompDirectiveNoFileComp)))
+	cmd.Annotations = map[string]string{usageKey: "true"}
 	exitsAs(cmd, map[int]string{exitDone: "the client has hung up, or it was told to end", exitFailed: "Codex could not be started, or ended by itself"},
 		exitDone, exitFailed, exitUsage)
 	cmd.AddCommand(newCodexExec(a))

@@ -59,6 +59,7 @@ func scripts(m *testing.M) {
 		"deaf":       deafMain,
 		"host":       hostMain,
 		"judge":      judgeMain,
+		"codex":      codexMain,
 	})
 }
 
@@ -71,8 +72,8 @@ func scripts(m *testing.M) {
 // makes a ledger like that of a daemon which ended while it wrote an answer, and
 // writes the id; agent, which asks the daemon something and then runs a command;
 // edit FILE TEXT OTHER, which changes bytes of a file; deaf SOCKET, which listens
-// and says what no daemon would; host, which plays a native host; and judge, which is
-// a plugin. The command capture
+// and says what no daemon would; host, which plays a native host; judge, which is
+// a plugin; and codex, which plays Codex. The command capture
 // NAME PATTERN sets a variable to the first group of what matches in the last
 // stdout.
 func TestScripts(t *testing.T) {

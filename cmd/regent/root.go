@@ -354,8 +354,11 @@ const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
 
 {{end}}{{.UsageString}}`
 
-const usageTemplate = `Usage:{{if not .HasAvailableSubCommands}}
-  {{.UseLine}}{{else}}
+// usageKey is the annotation of a command that has subcommands and is one itself.
+const usageKey = "usage"
+
+const usageTemplate = `Usage:{{if or (not .HasAvailableSubCommands) (index .Annotations "usage")}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} COMMAND{{end}}{{if .HasExample}}
 
 Examples:
