@@ -218,10 +218,7 @@ func (r *Report) read(s *server, config *config, cwd string) (folders []string) 
 		}
 	}
 	for _, l := range got.Layers {
-		if l.Off != "" {
-			continue
-		}
-		if l.Config["bypass_hook_trust"] == true {
+		if l.Off == "" && l.Name.Type == "user" && l.Config["bypass_hook_trust"] == true {
 			r.warn("hooks", fmt.Sprintf("%s has bypass_hook_trust: every hook that is found is run", l), "remove it")
 		}
 	}
@@ -645,6 +642,9 @@ func (t *trial) config(d *document) ([]byte, error) {
 	set(nil, "model_provider", `"regent-doctor"`)
 	if d.get("notify") != nil {
 		set(nil, "notify", "[]")
+	}
+	if d.get("bypass_hook_trust") != nil {
+		set(nil, "bypass_hook_trust", "false")
 	}
 	provider := path{"model_providers", "regent-doctor"}
 	for _, one := range [][2]string{

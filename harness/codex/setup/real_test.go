@@ -1,8 +1,10 @@
 package setup_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +171,44 @@ func TestUndoAfterCodexHasWritten(t *testing.T) {
 			if strings.Contains(got, gone) {
 				t.Errorf("undone with %q:\n%s", gone, got)
 			}
+		}
+	})
+}
+
+// TestWhatCodexRefusesIsNotWritten has a configuration that is correct TOML, and
+// that Codex answers by going on as if there were none.
+func TestWhatCodexRefusesIsNotWritten(t *testing.T) {
+	eachCodex(t, func(t *testing.T, c *setup.Codex) {
+		const text = "model = 5\n"
+		dir, _ := home(t, text)
+		_, err := installer(dir, c).Plan(t.Context(), hookWant(t))
+		if !errors.Is(err, setup.ErrRefused) || !strings.Contains(err.Error(), filepath.Join(dir, "config.toml")) {
+			t.Errorf("error %v, want ErrRefused with the file", err)
+		}
+		if diff := cmp.Diff([]string{"config.toml"}, names(t, dir)); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAnUpgradeThatDropsTrustIsNoticed has the hash of another version.
+func TestAnUpgradeThatDropsTrustIsNoticed(t *testing.T) {
+	eachCodex(t, func(t *testing.T, c *setup.Codex) {
+		dir, cwd := home(t, "")
+		i := installer(dir, c)
+		want := hookWant(t)
+		installed(t, i, want)
+		file := filepath.Join(dir, "config.toml")
+		write(t, file, regexp.MustCompile(`sha256:[0-9a-f]{8}`).ReplaceAllString(read(t, file), "sha256:00000000"))
+		if diff := cmp.Diff([]string{"warn hooks"}, statuses(setup.Examine(t.Context(), *c, dir, cwd))); diff != "" {
+			t.Errorf("checks (-want +got):\n%s", diff)
+		}
+		if r := installed(t, i, want); !r.Written || len(r.Warnings) > 0 {
+			t.Errorf("again: %+v, want trust", r)
+		}
+		undone(t, i)
+		if got := strings.TrimSpace(read(t, file)); got != "" {
+			t.Errorf("undone: %s", got)
 		}
 	})
 }
