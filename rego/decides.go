@@ -49,6 +49,9 @@ var commands = map[string]standing{
 	"grants list": looks,
 	"reviewer":    group, "reviewer report": looks,
 
+	// What sets a harness up also takes that back.
+	"install": group, "install codex": unsure,
+
 	"bench": looks, "check": looks, "classify": looks, "codex": looks, "completion": looks, "doctor": looks, "explain": looks,
 	"help": looks, "hook": looks, "init": looks, "plugin": looks, "profile": looks, "replay": looks, "status": looks,
 	"test": looks, "version": looks, "__complete": looks, "__completeNoDesc": looks,
