@@ -121,7 +121,14 @@ func fakeServer(conn harness.Conn) error {
 					say(`{"method":"turn/completed","params":{"threadId":"thread-1","turn":{"id":"turn-1","status":"completed"}}}`),
 				)
 			case len(f.ID) > 0:
-				err = say(`{"id":%s,"result":{}}`, f.ID)
+				var result any
+				var text []byte
+				if result, err = fakeSetup(f.Method); err == nil {
+					text, err = json.Marshal(result)
+				}
+				if err == nil {
+					err = say(`{"id":%s,"result":%s}`, f.ID, text)
+				}
 			}
 			if err != nil {
 				return err

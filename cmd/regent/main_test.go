@@ -60,6 +60,8 @@ func scripts(m *testing.M) {
 		"host":       hostMain,
 		"judge":      judgeMain,
 		"codex":      codexMain,
+		// It has to be there to be installed, and nothing starts it.
+		"regent-hook": func() { os.Exit(2) },
 	})
 }
 
@@ -73,9 +75,9 @@ func scripts(m *testing.M) {
 // writes the id; agent, which asks the daemon something and then runs a command;
 // edit FILE TEXT OTHER, which changes bytes of a file; deaf SOCKET, which listens
 // and says what no daemon would; host, which plays a native host; judge, which is
-// a plugin; and codex, which plays Codex. The command capture
-// NAME PATTERN sets a variable to the first group of what matches in the last
-// stdout.
+// a plugin; codex, which plays Codex; and regent-hook, which is only there. The
+// command capture NAME PATTERN sets a variable to the first group of what matches
+// in the last stdout.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -478,7 +480,7 @@ func TestFlagErrors(t *testing.T) {
 }
 
 func TestGroupWithoutCommandIsNoSuccess(t *testing.T) {
-	for _, args := range [][]string{{}, {"policy"}, {"profile"}, {"permission"}, {"ledger"}, {"grants"}, {"token"}, {"step-up"}, {"completion"}} {
+	for _, args := range [][]string{{}, {"policy"}, {"profile"}, {"permission"}, {"ledger"}, {"grants"}, {"token"}, {"step-up"}, {"install"}, {"doctor"}, {"completion"}} {
 		code, stdout, stderr := regent(t, "", args...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "Commands:") {
 			t.Errorf("regent %v: exit code %d, stdout %q, want 2 and help on stderr", args, code, stdout)
@@ -518,6 +520,7 @@ func TestCompletion(t *testing.T) {
 		{"words of a flag", []string{"check", "--output", ""}, []string{"json", "text"}},
 		{"shells", []string{"classify", "--shell", ""}, []string{"bash", "sh", "zsh"}},
 		{"schemas", []string{"policy", "schema", ""}, []string{"request", "ruling", "verdict"}},
+		{"what can be set up", []string{"install", ""}, []string{"codex"}},
 		{"harnesses", []string{"classify", "--harness", ""}, []string{"claude-code", "codex", "gemini-cli", "native", "opencode"}},
 	}
 	for _, tt := range tests {
