@@ -139,7 +139,7 @@ func TestNoAgentRunsADecidingCommand(t *testing.T) {
 		`alias r=regent; r trust .`:                    ask,
 		`cp /usr/bin/regent r && ./r permission watch`: ask,
 		`regent install claude-code`:                   ask,
-		`regent install codex --undo --yes`:            ask,
+		`regent install codex --undo`:                  ask,
 		`regent tr?st .`:                               ask,
 		`go run github.com/regent-policy/regent/cmd/regent@latest trust .`:         ask,
 		`docker exec x regent permission decide r1`:                                ask,
