@@ -2,13 +2,9 @@ package wire
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,94 +18,245 @@ import (
 )
 
 const (
-	// writeTime is how long a peer may take to take in a message.
-	writeTime = 60 * time.Second
 	// shakeTime is how long a handshake may take.
 	shakeTime = 10 * time.Second
-	// maxClients is how many connections a listener has at a time.
-	maxClients = 64
 	// remotePath is where the Codex TUI looks for a server behind a unix socket.
 	remotePath = "/rpc"
-	// unfragmented is what codex app-server says on a unix socket of how large a
-	// message may be in one piece.
-	unfragmented = "x-codex-websocket-max-unfragmented-message-bytes"
+	// compression is how the TUI of 0.171.0 asks for a compression of its own, which
+	// nobody here speaks.
+	compression = "x-codex-app-server-compression"
+	// aheadBytes and aheadMessages are how much is read that nobody has asked for yet.
+	aheadBytes    = 256 << 10
+	aheadMessages = 1024
 )
 
 // ErrAddress means that an address is none to connect to or to listen on.
 var ErrAddress = errors.New("not an address")
 
-// WebConn carries a message in each text frame of a WebSocket.
+// WebConn carries a message in each text frame of a WebSocket. It answers pings
+// while it reads, which begins with the first Read.
 type WebConn struct {
 	ws     *websocket.Conn
-	ctx    context.Context
-	cancel context.CancelFunc
-	shut   func() error
-	gone   chan struct{}
+	stream *stream
+	client bool
+	limits Limits
+	begin  func()
+	shut   func()
+	closed chan struct{}
 
-	mu  sync.Mutex
-	one [1][]byte
+	// mu guards what has been read and not been returned.
+	mu      sync.Mutex
+	changed *sync.Cond
+	ahead   batch
+	err     error // what reading ended with
+
+	taken    batch
+	messages [][]byte
+
+	writing sync.Mutex
 }
 
-func newWebConn(ws *websocket.Conn, shut func()) *WebConn {
-	ws.SetReadLimit(MaxMessage)
-	c := &WebConn{ws: ws, gone: make(chan struct{})}
-	// The life of the connection, which ends with Close.
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.shut = sync.OnceValue(func() error {
-		c.cancel()
-		err := ws.CloseNow()
-		if shut != nil {
-			shut()
-		}
-		close(c.gone)
-		return err
+// batch is some messages, one behind the other.
+type batch struct {
+	data []byte
+	ends []int
+}
+
+func newWebConn(ws *websocket.Conn, s *stream, client bool) *WebConn {
+	c := &WebConn{ws: ws, stream: s, client: client, closed: make(chan struct{})}
+	c.changed = sync.NewCond(&c.mu)
+	c.Limit(Limits{})
+	s.ended.Store(false)
+	var fetching sync.WaitGroup
+	c.begin = sync.OnceFunc(func() { fetching.Go(c.fetch) })
+	c.shut = sync.OnceFunc(func() {
+		c.mu.Lock()
+		close(c.closed)
+		c.changed.Broadcast()
+		c.mu.Unlock()
+		c.hangUp(websocket.StatusNormalClosure)
+		c.begin() // a Read that comes now must not
+		fetching.Wait()
+		_ = ws.CloseNow()
 	})
 	return c
 }
 
-// Read returns the next message.
-func (c *WebConn) Read() ([][]byte, error) {
-	kind, text, err := c.ws.Read(c.ctx)
-	switch {
-	case err == nil && kind == websocket.MessageText:
-		c.one[0] = text
-		return c.one[:], nil
-	case err == nil:
-		_ = c.ws.Close(websocket.StatusUnsupportedData, "messages are text")
-		return nil, errors.New("a message is not text")
-	case c.ctx.Err() != nil, errors.Is(err, io.EOF):
-		return nil, io.EOF
-	case websocket.CloseStatus(err) == websocket.StatusNormalClosure, websocket.CloseStatus(err) == websocket.StatusGoingAway, websocket.CloseStatus(err) == websocket.StatusNoStatusRcvd:
-		return nil, io.EOF
-	case errors.Is(err, websocket.ErrMessageTooBig):
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLong, MaxMessage)
-	default:
-		return nil, err
-	}
+// Limit sets what the connection puts up with. It comes before the first Read and
+// Write.
+func (c *WebConn) Limit(l Limits) {
+	c.limits = l.orDefault()
+	c.ws.SetReadLimit(int64(c.limits.Message))
+	c.stream.mu.Lock()
+	defer c.stream.mu.Unlock()
+	c.stream.patience = c.limits.Write
 }
 
-// Write writes messages in order. A peer that does not take them in time is hung
-// up on.
-func (c *WebConn) Write(messages ...[]byte) error {
+// Read returns the messages that have come, at least one. They are valid until the
+// next Read. It is for one goroutine.
+func (c *WebConn) Read() ([][]byte, error) {
+	c.begin()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range messages {
-		ctx, cancel := context.WithTimeoutCause(c.ctx, writeTime, errors.New("the peer takes in nothing"))
-		err := c.ws.Write(ctx, websocket.MessageText, m)
-		cancel()
-		if err != nil {
-			if c.ctx.Err() != nil {
-				return io.ErrClosedPipe
-			}
-			return err
-		}
+	for len(c.ahead.ends) == 0 && c.err == nil && !c.over() {
+		c.changed.Wait()
 	}
-	return nil
+	switch {
+	case c.over():
+		return nil, io.EOF
+	case len(c.ahead.ends) == 0:
+		return nil, c.err
+	}
+	c.taken, c.ahead = c.ahead, c.taken
+	if c.ahead.ends = c.ahead.ends[:0]; cap(c.ahead.data) > keepBuffer {
+		c.ahead.data = nil
+	}
+	c.ahead.data = c.ahead.data[:0]
+	c.changed.Broadcast()
+	c.messages = c.messages[:0]
+	from := 0
+	for _, end := range c.taken.ends {
+		c.messages = append(c.messages, c.taken.data[from:end:end])
+		from = end
+	}
+	return c.messages, nil
 }
 
-// Close hangs up.
+func (c *WebConn) over() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// fetch reads ahead, so that messages which come faster than they are dealt with
+// are dealt with together.
+func (c *WebConn) fetch() {
+	var message []byte
+	for {
+		var err error
+		message, err = c.next(message[:0])
+		c.mu.Lock()
+		if err != nil {
+			c.err = err
+			c.changed.Broadcast()
+			c.mu.Unlock()
+			return
+		}
+		c.ahead.data = append(c.ahead.data, message...)
+		c.ahead.ends = append(c.ahead.ends, len(c.ahead.data))
+		c.changed.Broadcast()
+		for (len(c.ahead.data) >= aheadBytes || len(c.ahead.ends) >= aheadMessages) && !c.over() {
+			c.changed.Wait()
+		}
+		c.mu.Unlock()
+		if cap(message) > keepBuffer {
+			message = nil
+		}
+	}
+}
+
+// next reads a message to the end of into. When there is none, the connection is
+// hung up.
+func (c *WebConn) next(into []byte) ([]byte, error) {
+	kind, r, err := c.ws.Reader(context.Background())
+	if err != nil {
+		c.hangUp(0) // the library has said why
+		return nil, c.ending(err)
+	}
+	if kind != websocket.MessageText {
+		c.hangUp(websocket.StatusUnsupportedData)
+		return nil, errors.New("a message is not text")
+	}
+	for {
+		if cap(into)-len(into) < 512 {
+			grown := make([]byte, len(into), 2*cap(into)+4<<10)
+			copy(grown, into)
+			into = grown
+		}
+		n, err := r.Read(into[len(into):cap(into)])
+		into = into[:len(into)+n]
+		switch {
+		case errors.Is(err, io.EOF) && !c.stream.ended.Load():
+			return into, nil
+		case errors.Is(err, io.EOF):
+			err = io.ErrUnexpectedEOF
+			fallthrough
+		case err != nil:
+			c.hangUp(0)
+			return nil, c.ending(err)
+		}
+	}
+}
+
+// ending tells an orderly end from any other.
+func (c *WebConn) ending(err error) error {
+	switch websocket.CloseStatus(err) {
+	case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusNoStatusRcvd:
+		return io.EOF
+	}
+	switch {
+	case errors.Is(err, io.EOF): // between two messages
+		return io.EOF
+	case errors.Is(err, websocket.ErrMessageTooBig):
+		return fmt.Errorf("%w: more than %d bytes", ErrTooLong, c.limits.Message)
+	}
+	return err
+}
+
+// Write writes messages in order, in one go. It is safe for concurrent use. When
+// it fails, some of it may have been written, so the connection is closed.
+func (c *WebConn) Write(messages ...[]byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.over() {
+		return io.ErrClosedPipe
+	}
+	c.stream.begin()
+	var err error
+	for _, m := range messages {
+		if err = c.ws.Write(context.Background(), websocket.MessageText, m); err != nil {
+			break
+		}
+	}
+	// The library's words for what the stream says are not of use.
+	if failed := c.stream.end(); failed != nil {
+		err = failed
+	}
+	if err == nil {
+		return nil
+	}
+	over := c.over()
+	c.hangUp(0)
+	switch {
+	case over, errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
+		return io.ErrClosedPipe
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w for %s", ErrSlow, c.limits.Write)
+	}
+	return err
+}
+
+// hangUp ends the connection below, after a word about it unless status is 0. It
+// waits for nobody.
+func (c *WebConn) hangUp(status websocket.StatusCode) {
+	if status != 0 {
+		// A frame of RFC 6455, masked with zeros by a client. The library's own Close
+		// waits for the peer to answer.
+		frame := []byte{0x88, 2, byte(status >> 8), byte(status)}
+		if c.client {
+			frame = []byte{0x88, 0x80 | 2, 0, 0, 0, 0, byte(status >> 8), byte(status)}
+		}
+		c.stream.bye(frame)
+	}
+	_ = c.stream.Close()
+}
+
+// Close hangs up, and lets go of a Read and a Write that are under way.
 func (c *WebConn) Close() error {
-	_ = c.shut()
+	c.shut()
 	return nil
 }
 
@@ -119,23 +266,26 @@ func split(address string) (network, where, path string, err error) {
 		if !filepath.IsAbs(socket) {
 			return "", "", "", fmt.Errorf("%w: %q: the path of a socket is absolute, as in unix:///run/user/1000/codex.sock", ErrAddress, address)
 		}
-		return "unix", socket, remotePath, nil
+		return "unix", filepath.Clean(socket), remotePath, nil
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "ws" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+	if err != nil || u.Scheme != "ws" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", "", "", fmt.Errorf("%w: %q: write ws://127.0.0.1:PORT or unix:///PATH", ErrAddress, address)
 	}
 	if u.Port() == "" {
-		return "", "", "", fmt.Errorf("%w: %q has no port; 0 takes any", ErrAddress, address)
+		return "", "", "", fmt.Errorf("%w: %q has no port; to listen on, 0 takes any", ErrAddress, address)
 	}
-	if path = u.Path; path == "" {
+	if !loopback(u.Hostname()) {
+		return "", "", "", fmt.Errorf("%w: %q is not on loopback, so anybody on the way could read along; write ws://127.0.0.1:PORT", ErrAddress, address)
+	}
+	if path = u.EscapedPath(); path == "" {
 		path = "/"
 	}
 	return "tcp", u.Host, path, nil
 }
 
-// Dial connects to ws://HOST:PORT or unix://PATH. header is sent along, such as an
-// Authorization.
+// Dial connects to ws://127.0.0.1:PORT, which a path may follow, or to
+// unix:///PATH. header is sent along, such as an Authorization.
 func Dial(ctx context.Context, address string, header http.Header) (*WebConn, error) {
 	network, where, path, err := split(address)
 	if err != nil {
@@ -145,221 +295,34 @@ func Dial(ctx context.Context, address string, header http.Header) (*WebConn, er
 	if network == "unix" {
 		host = "localhost"
 	}
+	header = header.Clone()
+	header.Del(compression)
+	var below *stream
 	transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, where)
-	}}
-	ctx, cancel := context.WithTimeoutCause(ctx, shakeTime, errors.New("the handshake takes too long"))
-	defer cancel()
-	ws, response, err := websocket.Dial(ctx, "ws://"+host+path, &websocket.DialOptions{
-		HTTPClient: &http.Client{Transport: transport}, HTTPHeader: header, CompressionMode: websocket.CompressionDisabled,
-	})
-	if err != nil {
-		transport.CloseIdleConnections()
-		if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
-			return nil, fmt.Errorf("connect to %s: it answers %s", address, response.Status)
-		}
-		return nil, fmt.Errorf("connect to %s: %w", address, err)
-	}
-	return newWebConn(ws, transport.CloseIdleConnections), nil
-}
-
-// ListenOptions are what a listener asks of its clients.
-type ListenOptions struct {
-	// Token is what clients have to present as Authorization: Bearer; none if empty.
-	Token string
-}
-
-// Listener takes clients on a loopback port or a unix socket.
-type Listener struct {
-	address string
-	token   string
-	unix    string // the path of the socket
-	server  *http.Server
-	clients chan *WebConn
-	closed  chan struct{}
-	close   func()
-	places  chan struct{}
-	serving sync.WaitGroup
-
-	mu   sync.Mutex
-	over bool
-}
-
-// Listen takes clients at ws://127.0.0.1:PORT, where 0 is any port, or at
-// unix://PATH, which nobody but this user can use. A socket that nobody listens on
-// is replaced, and anything else at the path is left alone.
-func Listen(address string, o ListenOptions) (*Listener, error) {
-	network, where, _, err := split(address)
-	if err != nil {
-		return nil, err
-	}
-	var listener net.Listener
-	l := &Listener{
-		address: address, token: o.Token, clients: make(chan *WebConn), closed: make(chan struct{}), places: make(chan struct{}, maxClients),
-	}
-	if network == "unix" {
-		if listener, err = listenUnix(where); err != nil {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, where)
+		if err != nil {
 			return nil, err
 		}
-		l.unix = where
-	} else {
-		host, _, err := net.SplitHostPort(where)
-		if err != nil || !loopback(host) {
-			return nil, fmt.Errorf("%w: %q is not a loopback address; write ws://127.0.0.1:PORT", ErrAddress, address)
+		if !ours(conn.RemoteAddr()) {
+			return nil, errors.Join(fmt.Errorf("%w: %q leads to %s, which is not on loopback", ErrAddress, address, conn.RemoteAddr()), conn.Close())
 		}
-		if listener, err = net.Listen("tcp", where); err != nil {
-			return nil, fmt.Errorf("listen on %s: %w", address, err)
-		}
-		l.address = "ws://" + listener.Addr().String()
-	}
-	l.server = &http.Server{
-		Handler: http.HandlerFunc(l.handle), ReadHeaderTimeout: shakeTime, MaxHeaderBytes: 16 << 10,
-		ErrorLog: log.New(io.Discard, "", 0),
-	}
-	l.close = sync.OnceFunc(func() {
-		l.mu.Lock()
-		l.over = true
-		l.mu.Unlock()
-		close(l.closed)
-		_ = l.server.Close()
-		l.serving.Wait()
+		below = newStream(conn, func() {})
+		return below, nil
+	}}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeoutCause(ctx, shakeTime, fmt.Errorf("no handshake in %s", shakeTime))
+	defer cancel()
+	ws, response, err := websocket.Dial(ctx, "ws://"+host+path, &websocket.DialOptions{
+		HTTPClient: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		HTTPHeader: header, CompressionMode: websocket.CompressionDisabled,
 	})
-	l.serving.Go(func() { _ = l.server.Serve(listener) })
-	return l, nil
-}
-
-// loopback tells whether a host is this machine and no other.
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
+	switch {
+	case err == nil:
+		return newWebConn(ws, below, true), nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("connect to %s: %w", address, context.Cause(ctx))
+	case response != nil && response.StatusCode != http.StatusSwitchingProtocols:
+		return nil, fmt.Errorf("connect to %s: it answers %s", address, response.Status)
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-func listenUnix(path string) (net.Listener, error) {
-	folder := filepath.Dir(path)
-	info, err := os.Stat(folder)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", path, err)
-	}
-	if info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0 {
-		return nil, fmt.Errorf("%w: other users can write to %s (mode %04o): chmod go-w", ErrAddress, folder, info.Mode().Perm())
-	}
-	if at, err := os.Lstat(path); err == nil {
-		if at.Mode()&fs.ModeSocket == 0 {
-			return nil, fmt.Errorf("%w: %s exists and is not a socket", ErrAddress, path)
-		}
-		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			_ = conn.Close()
-			return nil, fmt.Errorf("listen on %s: somebody listens there already", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("listen on %s: %w", path, err)
-		}
-	}
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", path, err)
-	}
-	// Nobody can connect before Serve accepts, and who did meanwhile is let in by
-	// the mode that the folder has.
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	return listener, nil
-}
-
-// Address is where clients connect to, with the port that was taken.
-func (l *Listener) Address() string { return l.address }
-
-// Accept waits for the next client. After Close it returns net.ErrClosed.
-func (l *Listener) Accept() (*WebConn, error) {
-	select {
-	case c := <-l.clients:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close takes no more clients, hangs up on those that nobody has accepted, and
-// waits until every connection is closed: see [WebConn.Close].
-func (l *Listener) Close() error {
-	l.close()
-	return nil
-}
-
-func (l *Listener) handle(w http.ResponseWriter, r *http.Request) {
-	// A page in a browser must not reach this, by its own origin or by a name that
-	// leads here.
-	if len(r.Header.Values("Origin")) > 0 {
-		http.Error(w, "requests with an Origin are refused", http.StatusForbidden)
-		return
-	}
-	if l.unix == "" {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if !loopback(strings.Trim(host, "[]")) {
-			http.Error(w, "the host is not a loopback address", http.StatusForbidden)
-			return
-		}
-	}
-	if !l.known(r) {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "a token is needed", http.StatusUnauthorized)
-		return
-	}
-	if r.Method == http.MethodGet && (r.URL.Path == "/readyz" || r.URL.Path == "/healthz") && r.Header.Get("Upgrade") == "" {
-		w.WriteHeader(http.StatusOK)
-		return
-	}
-	select {
-	case l.places <- struct{}{}:
-		defer func() { <-l.places }()
-	default:
-		http.Error(w, "too many clients", http.StatusServiceUnavailable)
-		return
-	}
-	if l.unix != "" {
-		w.Header().Set(unfragmented, fmt.Sprint(16<<20))
-	}
-	if !l.enter() {
-		return
-	}
-	defer l.serving.Done()
-	// Compression is negotiated with nobody, by this or by Codex's own header.
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
-	if err != nil {
-		return // the client has been told
-	}
-	c := newWebConn(ws, nil)
-	select {
-	case l.clients <- c:
-		<-c.gone
-	case <-l.closed:
-		_ = c.Close()
-	}
-}
-
-// enter counts a client that Close has to wait for.
-func (l *Listener) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.over {
-		l.serving.Add(1)
-	}
-	return !l.over
-}
-
-// known tells whether a client has presented the token.
-func (l *Listener) known(r *http.Request) bool {
-	if l.token == "" {
-		return true
-	}
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	want, got := sha256.Sum256([]byte(l.token)), sha256.Sum256([]byte(strings.TrimSpace(given)))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
+	return nil, fmt.Errorf("connect to %s: %w", address, err)
 }
