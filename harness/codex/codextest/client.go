@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/regent-policy/regent/harness"
 )
@@ -26,7 +27,7 @@ type Frame struct {
 type Client struct {
 	testing.TB
 	conn harness.Conn
-	// Answer answers what the server asks; what it returns nil for is left open, as
+	// answer answers what the server asks; what it returns nil for is left open, as
 	// is everything where it is nil.
 	answer func(f Frame) any
 
@@ -41,15 +42,20 @@ type Client struct {
 }
 
 // NewClient introduces itself on a connection. answer answers what the server
-// asks of the client, with a result; nil leaves it open.
-func NewClient(tb testing.TB, conn harness.Conn, answer func(f Frame) any) *Client {
+// asks of the client, with a result; nil leaves it open. Capabilities are what the
+// client promises besides experimentalApi, such as requiredHumanApproval.
+func NewClient(tb testing.TB, conn harness.Conn, answer func(f Frame) any, capabilities ...string) *Client {
 	tb.Helper()
 	c := &Client{TB: tb, conn: conn, answer: answer, changed: make(chan struct{}), results: map[string]Frame{}}
 	c.reading.Go(c.read)
 	tb.Cleanup(c.Close)
+	promised := map[string]any{"experimentalApi": true}
+	for _, name := range capabilities {
+		promised[name] = true
+	}
 	c.Call("initialize", map[string]any{
 		"clientInfo":   map[string]any{"name": "codextest", "title": "test", "version": "0"},
-		"capabilities": map[string]any{"experimentalApi": true},
+		"capabilities": promised,
 	}, nil)
 	c.write(map[string]any{"method": "initialized"})
 	return c
@@ -111,9 +117,15 @@ func (c *Client) tell() {
 	c.changed = make(chan struct{})
 }
 
+// Patience is how long the server may be silent about what is waited for. It is far
+// more than it takes on a busy machine, so that only a fault comes to an end by it.
+const Patience = time.Minute
+
 // until waits until done says so, which is asked with the mutex held.
 func (c *Client) until(what string, done func() bool) {
 	c.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
 	for {
 		c.mu.Lock()
 		ok, ended, changed := done(), c.ended, c.changed
@@ -126,10 +138,23 @@ func (c *Client) until(what string, done func() bool) {
 		}
 		select {
 		case <-changed:
+		case <-late.C:
+			c.Fatalf("%s: it has not come in %s; what came:\n%s", what, Patience, c.transcript())
 		case <-c.Context().Done():
 			c.Fatalf("%s: the test is over", what)
 		}
 	}
+}
+
+// transcript is what the server said of its own accord.
+func (c *Client) transcript() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out strings.Builder
+	for _, f := range c.frames {
+		fmt.Fprintf(&out, "%s %s %.400s\n", f.ID, f.Method, f.Params)
+	}
+	return out.String()
 }
 
 // Try makes a request and returns what the server says.

@@ -51,8 +51,8 @@ func Binary(tb testing.TB, version string) string {
 	switch {
 	case err == nil:
 		return path
-	case errors.Is(err, ErrNoNPM) && os.Getenv("CI") == "":
-		tb.Skip(err)
+	case errors.Is(err, ErrNoNPM):
+		missing(tb, err.Error())
 	default:
 		tb.Fatal(err)
 	}
