@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
@@ -43,6 +44,8 @@ type setting struct {
 	epoch   *gate.Epoch
 	config  codextest.Config
 	answer  func(codextest.Frame) any
+	// capabilities are what the client promises.
+	capabilities []string
 }
 
 // versions runs a test on every version of Codex.
@@ -104,7 +107,7 @@ func startReal(t *testing.T, binary string, s setting) *real {
 			t.Errorf("the connection: %v", err)
 		}
 	})
-	r.client = codextest.NewClient(t, ours, s.answer)
+	r.client = codextest.NewClient(t, ours, s.answer, s.capabilities...)
 	return r
 }
 
@@ -121,6 +124,8 @@ func (r *real) waits(thread, call string) approval.Record { return r.record(thre
 
 func (r *real) record(thread, call string, fits func(*approval.Record) bool) approval.Record {
 	r.Helper()
+	late := time.NewTimer(codextest.Patience)
+	defer late.Stop()
 	for {
 		changed := r.gate.Feed().Changed()
 		page, err := r.gate.List(r.Context(), local, approval.Query{})
@@ -135,6 +140,8 @@ func (r *real) record(thread, call string, fits func(*approval.Record) bool) app
 		}
 		select {
 		case <-changed:
+		case <-late.C:
+			r.Fatalf("no record of %s came in %s", call, codextest.Patience)
 		case <-r.Context().Done():
 			r.Fatalf("no record of %s: the test is over", call)
 		}
@@ -340,16 +347,31 @@ func TestRealCommand(t *testing.T) {
 			}
 		})
 		t.Run("input of a terminal", func(t *testing.T) {
+			types := func(from, call, text string) scripted.Step {
+				return scripted.Look(func(q *scripted.Request) []scripted.Item {
+					session, ok := q.Session(from)
+					if !ok {
+						return []scripted.Item{scripted.Message("there is no terminal: " + q.Output(from))}
+					}
+					return []scripted.Item{scripted.WriteStdin(call, session, text)}
+				})
+			}
 			thread, turn := r.turn("terminal",
-				scripted.Say(scripted.Call("w1", "exec_command", map[string]any{
-					"cmd": "cat > " + r.out("typed"), "sandbox_permissions": "require_escalated", "justification": "j", "tty": true, "yield_time_ms": 500,
-				})),
-				scripted.Say(scripted.Call("w2", "write_stdin", map[string]any{"session_id": 1, "chars": "secret\n"})),
+				scripted.Say(scripted.Terminal("w1", "while read line; do echo $line >> "+r.out("typed")+"; done", 250)),
+				types("w1", "w2", "refused\n"), types("w1", "w3", "wanted\n"), types("w1", "w4", "\x04"),
 			)
 			r.decide(r.waits(thread, "w1"), `"accept"`, "", nil)
-			// The id of the terminal is not known to the script, so what is typed reaches
-			// nobody: what matters is that the turn ends and the first call was asked about.
+			record := r.waits(thread, "w2")
+			if tool := record.Request.Tool; tool == nil || !strings.Contains(string(tool.Arguments), "refused") {
+				t.Errorf("the request is %+v", record.Request)
+			}
+			r.decide(record, `"decline"`, "", nil)
+			r.decide(r.waits(thread, "w3"), `"accept"`, "", nil)
+			r.decide(r.waits(thread, "w4"), `"accept"`, "", nil)
 			r.ends(thread, turn, "completed")
+			if text, err := os.ReadFile(r.out("typed")); err != nil || string(text) != "wanted\n" {
+				t.Errorf("what was typed is %q, %v", text, err)
+			}
 		})
 		r.nothingAsked()
 	})
