@@ -36,8 +36,6 @@ const (
 	installTime = 10 * time.Minute
 	// newestFor is how long it is not asked again which version is the newest.
 	newestFor = 24 * time.Hour
-	// lockTick is how often a process looks whether another has installed.
-	lockTick = 200 * time.Millisecond
 )
 
 // ErrNoNPM means that Codex is not there and npm cannot bring it.
@@ -88,12 +86,14 @@ func Install(ctx context.Context, version string) (string, error) {
 	if path, ok := binary(dir); ok {
 		return path, nil // another process has brought it meanwhile
 	}
-	fresh, err := os.MkdirTemp(cache, "install-")
-	if err != nil {
+	// A process that was killed has left some hundred megabytes behind; the lock says
+	// that nobody is at work on them.
+	fresh := filepath.Join(cache, "install-"+version)
+	if err := errors.Join(os.RemoveAll(fresh), os.Mkdir(fresh, 0o755)); err != nil {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(fresh) }()
-	if _, err := npm(ctx, "install", "--prefix", fresh, "--no-audit", "--no-fund", "--silent", "@openai/codex@"+version); err != nil {
+	if _, err := npm(ctx, "install", "--prefix", fresh, "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "@openai/codex@"+version); err != nil {
 		return "", err
 	}
 	if err := os.Rename(fresh, dir); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -106,11 +106,14 @@ func Install(ctx context.Context, version string) (string, error) {
 	return path, nil
 }
 
+// userCache is taken before a test gives itself another home.
+var userCache, errUserCache = os.UserCacheDir()
+
 func cacheDir() (string, error) {
 	if dir := os.Getenv(CacheVar); dir != "" {
 		return dir, nil
 	}
-	dir, err := os.UserCacheDir()
+	dir, err := userCache, errUserCache
 	if err != nil {
 		return "", fmt.Errorf("name a folder for Codex in $%s: %w", CacheVar, err)
 	}
@@ -169,31 +172,6 @@ func npm(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("%w: npm %s: %w: %.300s", ErrNoNPM, args[0], err, out)
 	}
 	return string(out), nil
-}
-
-// lock waits until no other process holds the lock file, and takes it. One that is
-// as old as an installation may last belongs to nobody any more.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
-	tick := time.NewTicker(lockTick)
-	defer tick.Stop()
-	for {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if err == nil {
-			_ = f.Close()
-			return func() { _ = os.Remove(path) }, nil
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > installTime {
-			_ = os.Remove(path)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
 }
 
 // Config is what a home is made of.
