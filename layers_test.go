@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"harness"},
 	{"harness/codex/codextest"},
 	{"harness/codex", "harness/codex/codextest/install", "harness/native", "server/api", "server/notify"},
-	{"harness/hook"},
+	{"harness/hook", "harness/codex/setup"},
 	{"server", "server/client", "plugin/evaluator"},
 	{"cmd/regent", "cmd/regent-hook"},
 }
@@ -42,6 +42,7 @@ var owners = map[string][]string{
 	"github.com/fsnotify/fsnotify":     {"config"},
 	"net/http":                         {"server", "reviewer", "harness/wire", "harness/codex/scripted"},
 	"github.com/coder/websocket":       {"harness/wire"},
+	"github.com/pelletier/go-toml/v2":  {"harness/codex/setup"},
 	"github.com/prometheus":            {"server"},
 	"github.com/hashicorp/go-plugin":   {"plugin"},
 	"github.com/hashicorp/go-hclog":    {"plugin"},
