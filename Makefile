@@ -9,14 +9,15 @@ GOFUMPT     := $(GO) run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 OPA_VERSION  = $(shell $(GO) list -m -f '{{.Version}}' github.com/open-policy-agent/opa)
 
-.PHONY: help build demo demo-host test lint fmt bench soak generate clean
+.PHONY: help build demo demo-host demo-codex codex test lint fmt bench soak generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-build: ## build bin/regent
+build: ## build bin/regent, and bin/regent-hook for harnesses
 	@mkdir -p $(BIN)
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN)/regent ./cmd/regent
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/regent-hook ./cmd/regent-hook
 
 demo: build ## the daemon on examples/quickstart: ask, answer, edit a rule live
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
@@ -25,10 +26,18 @@ demo-host: build ## a small host of an agent beside the daemon, in examples/nati
 	$(GO) build -trimpath -o $(BIN)/native-host ./examples/native-host
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/native-host/demo.sh
 
+demo-codex: build ## the real Codex, with a scripted model, governed by examples/codex
+	$(GO) build -trimpath -o $(BIN)/scripted-model ./examples/codex/model
+	@PATH="$(CURDIR)/$(BIN):$$PATH" REGENT_DEMO_CODEX="$$($(GO) run ./harness/codex/codextest/install newest)" sh examples/codex/demo.sh
+
+codex: ## bring the versions of Codex that the tests run with, by npm
+	$(GO) run ./harness/codex/codextest/install
+
 test: ## run every test, with the race detector, and the bounds on size without
 	@if command -v npm >/dev/null; then \
 	  npm ci --prefix examples/reviewer-node --no-audit --no-fund --silent || echo "npm cannot fetch its packages: the plugin in Node is not tested"; \
 	else echo "npm is missing: the plugin in Node is not tested"; fi
+	$(GO) run ./harness/codex/codextest/install
 	$(GO) test -run 'Allocations$$|^TestMany' ./rego ./gate
 	$(GO) test -race -timeout 20m ./...
 

@@ -1,4 +1,5 @@
-// Command install brings the versions of Codex that the tests run with, by npm.
+// Command install brings versions of Codex by npm and prints where each is: those
+// that are named, or those that the tests run with.
 package main
 
 import (
@@ -11,7 +12,11 @@ import (
 )
 
 func main() {
-	for _, version := range codextest.Versions {
+	versions := codextest.Versions
+	if len(os.Args) > 1 {
+		versions = os.Args[1:]
+	}
+	for _, version := range versions {
 		path, err := codextest.Install(context.Background(), version)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
