@@ -20,18 +20,18 @@ import (
 	"github.com/regent-policy/regent/harness/codex"
 )
 
-// wire is one connection's codec, with what came of everything it was given.
-type wire struct {
+// line is one connection's codec, with what came of everything it was given.
+type line struct {
 	testing.TB
 	*codex.Codec
 }
 
-func connect(tb testing.TB, o codex.Options) wire {
+func connect(tb testing.TB, o codex.Options) line {
 	tb.Helper()
-	return wire{tb, codex.NewCodec(o)}
+	return line{tb, codex.NewCodec(o)}
 }
 
-func (w wire) server(message string) harness.Step {
+func (w line) server(message string) harness.Step {
 	w.Helper()
 	step, err := w.FromServer([]byte(message))
 	if err != nil {
@@ -40,7 +40,7 @@ func (w wire) server(message string) harness.Step {
 	return step
 }
 
-func (w wire) client(message string) harness.Step {
+func (w line) client(message string) harness.Step {
 	w.Helper()
 	step, err := w.FromClient([]byte(message))
 	if err != nil {
@@ -50,7 +50,7 @@ func (w wire) client(message string) harness.Step {
 }
 
 // asks is the one question that comes of a message.
-func (w wire) asks(message string) *harness.Question {
+func (w line) asks(message string) *harness.Question {
 	w.Helper()
 	step := w.server(message)
 	if step.Ask == nil || step.Forward != nil {
@@ -63,7 +63,7 @@ var ownID = regexp.MustCompile(`"regent-[0-9A-Za-z-]+-([0-9]+)"`)
 
 // says are the messages of an answer, with the ids of Regent's own requests made
 // the same in every run.
-func (w wire) says(key string, a gate.Answer) []string {
+func (w line) says(key string, a gate.Answer) []string {
 	w.Helper()
 	var out []string
 	for _, m := range w.Answer(key, a) {
@@ -415,7 +415,7 @@ func TestChoicesOfTheClientsUser(t *testing.T) {
 }
 
 func TestOnlyAPersonIsShownAHumanCommand(t *testing.T) {
-	hello := func(w wire, capabilities string) {
+	hello := func(w line, capabilities string) {
 		w.client(`{"id":1,"method":"initialize","params":{"clientInfo":{"name":"x"},"capabilities":` + capabilities + `}}`)
 	}
 	for _, tc := range []struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/regent-policy/regent/harness/codex"
 	"github.com/regent-policy/regent/harness/codex/codextest"
 	"github.com/regent-policy/regent/harness/codex/scripted"
+	"github.com/regent-policy/regent/harness/wire"
 	"github.com/regent-policy/regent/reviewer"
 )
 
@@ -614,6 +615,77 @@ func TestRealEndOfTheProxy(t *testing.T) {
 		_ = r.process.Close()
 		if r.ran("gone") {
 			t.Error("it has run")
+		}
+	})
+}
+
+// A client that goes leaves its question to whoever resumes the thread.
+func TestRealResume(t *testing.T) {
+	e := epoch(t, manual, "")
+	versions(t, func(t *testing.T, binary string) {
+		model, err := scripted.Listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(model.Close)
+		home, cwd := codextest.Home(t, codextest.Config{URL: model.URL()})
+		b := open(t, e)
+		program := codex.Program{Path: binary, Dir: cwd, Env: codextest.Env(home)}
+		server, err := program.Listen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = server.Close() })
+		clients, err := wire.Listen("ws://127.0.0.1:0", wire.ListenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy := &codex.Proxy{Asker: b.gate, Options: codex.Options{Silent: true}}
+		ctx, end := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() { served <- proxy.Serve(ctx, clients, server) }()
+		t.Cleanup(func() {
+			end()
+			if err := <-served; err != nil {
+				t.Errorf("the proxy: %v", err)
+			}
+		})
+		connect := func() *codextest.Client {
+			t.Helper()
+			conn, err := wire.Dial(t.Context(), clients.Address(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return codextest.NewClient(t, conn, nil)
+		}
+		path := filepath.Join(codextest.Outside(cwd), "resumed")
+		model.Script("begin", scripted.Say(scripted.Message("begun")))
+		model.Script("go on", scripted.Say(scripted.Escalated("n1", "touch "+path)))
+		first := connect()
+		thread := first.Thread(cwd, nil)
+		first.Ends(thread, first.Turn(thread, "begin")) // 0.156.1 resumes no thread in its first turn
+		turn := first.Turn(thread, "go on")
+		card := b.record("n1", pending)
+
+		// A second client of the thread is no second question.
+		second := connect()
+		second.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+		first.Close()
+		again := b.record("n1", func(r *approval.Record) bool { return pending(r) && r.ID != card.ID })
+		if over := b.record("n1", func(r *approval.Record) bool { return r.ID == card.ID }); over.State != approval.Cancelled {
+			t.Errorf("the first record is %s", over.State)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Error("it has run before anybody answered")
+		}
+		if _, err := b.gate.Answer(t.Context(), gate.Reply{ID: again.ID, Revision: again.Revision, Option: json.RawMessage(`"accept"`), By: local}); err != nil {
+			t.Fatal(err)
+		}
+		if status := second.Ends(thread, turn); status != "completed" {
+			t.Errorf("the turn is %s", status)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("it has not run: %v", err)
 		}
 	})
 }
