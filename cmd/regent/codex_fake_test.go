@@ -53,18 +53,24 @@ func fakeCodex(args []string) error {
 
 // fakeClient says hello to a server that may not be there yet.
 func fakeClient(address string) error {
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
 		_, err := os.Stat(strings.TrimPrefix(address, "unix://"))
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		time.Sleep(10 * time.Millisecond)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
 	conn, err := wire.Dial(ctx, address, nil)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func (c *Codec) Answer(key string, a gate.Answer) [][]byte {
 		// A question for permissions has no answer that cancels. The interrupt comes
 		// first: the empty grant behind it does no more than let go of the question,
 		// should the turn be past interrupting.
-		if m, err := call(c.ownID(), turnInterrupt, object2(q.turn, "turnId")); err == nil {
+		if m, err := call(c.ownID(), turnInterrupt, turnParams(q.turn)); err == nil {
 			out = append(out, m)
 		}
 	}
@@ -262,9 +262,9 @@ func steer(turn turnKey, text string) jsontext.Value {
 	return raw
 }
 
-// object2 names a turn, the id of it under the given name.
-func object2(turn turnKey, name string) jsontext.Value {
-	return jsontext.Value(object(map[string]any{"threadId": turn.thread, name: turn.turn}))
+// turnParams name a turn.
+func turnParams(turn turnKey) jsontext.Value {
+	return jsontext.Value(object(map[string]any{"threadId": turn.thread, "turnId": turn.turn}))
 }
 
 // chosen reads the answer of the client's own user to a question.
