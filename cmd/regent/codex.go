@@ -169,6 +169,11 @@ func (a *app) proxy(ctx context.Context, command string, o *codexOptions, c *cli
 		if !ok || refusal.Code != api.AgentPID {
 			return nil, err
 		}
+		select {
+		case <-server.Done():
+			return nil, fmt.Errorf("codex app-server ended before it was asked anything: %w; is %s a Codex?", server.Ended(), o.program)
+		default:
+		}
 		// Where processes cannot be told apart, whoever asks is an agent.
 		asker.agent = 0
 		a.say(command, "note: the daemon cannot tell the agent from this command (%s), so answers in the client do not count", refusal.Message)

@@ -161,7 +161,7 @@ func (s *Process) listening(ctx context.Context) error {
 		}
 		select {
 		case <-s.done:
-			return fmt.Errorf("%w: codex app-server ended: %w", ErrNoCodex, s.ended())
+			return fmt.Errorf("%w: codex app-server ended: %w", ErrNoCodex, s.Ended())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
@@ -193,8 +193,9 @@ func (s *Process) Err() error {
 	}
 }
 
-// ended is Err of a process that should not have ended.
-func (s *Process) ended() error {
+// Ended waits for the end of a process that should not have ended, and says how it
+// did.
+func (s *Process) Ended() error {
 	<-s.done
 	if s.err == nil {
 		return errors.New("exit status 0")

@@ -65,7 +65,7 @@ func (p *Proxy) Serve(ctx context.Context, l *wire.Listener, server *Process) er
 	watch.Go(func() {
 		select {
 		case <-server.Done():
-			cancel(fmt.Errorf("codex app-server ended: %w", server.ended()))
+			cancel(fmt.Errorf("codex app-server ended: %w", server.Ended()))
 		case <-over:
 		}
 	})
