@@ -89,33 +89,38 @@ type wireChange struct {
 // started remembers an item. One that cannot be read is not remembered.
 func (in *Intake) started(params jsontext.Value) {
 	var p struct {
-		ThreadID string         `json:"threadId"`
-		TurnID   string         `json:"turnId"`
-		Item     jsontext.Value `json:"item"`
+		ThreadID string `json:"threadId"`
+		TurnID   string `json:"turnId"`
+		Item     struct {
+			Type string `json:"type"`
+			ID   string `json:"id"`
+		} `json:"item"`
 	}
-	if jsonv2.Unmarshal(params, &p) != nil {
+	if jsonv2.Unmarshal(params, &p) != nil || p.Item.ID == "" || p.ThreadID == "" {
 		return
 	}
-	var kind struct {
-		Type string `json:"type"`
-		ID   string `json:"id"`
-	}
-	if jsonv2.Unmarshal(p.Item, &kind) != nil || kind.ID == "" || p.ThreadID == "" {
-		return
-	}
-	key := itemKey{p.ThreadID, kind.ID}
+	key := itemKey{p.ThreadID, p.Item.ID}
 	// A second start under the same id must not leave the first one's content.
 	in.items.drop(key)
-	var w wireItem
-	switch kind.Type {
+	switch p.Item.Type {
+	case "fileChange", "mcpToolCall":
+	default:
+		return // most items are messages and commands, which no request refers to
+	}
+	var whole struct {
+		Item wireItem `json:"item"`
+	}
+	if jsonv2.Unmarshal(params, &whole) != nil {
+		return
+	}
+	w := whole.Item
+	switch w.Type {
 	case "fileChange":
-		if jsonv2.Unmarshal(p.Item, &w) == nil {
-			if changes := changesOf(w.Changes); changes != nil {
-				in.items.put(key, item{turn: p.TurnID, changes: changes})
-			}
+		if changes := changesOf(w.Changes); changes != nil {
+			in.items.put(key, item{turn: p.TurnID, changes: changes})
 		}
 	case "mcpToolCall":
-		if jsonv2.Unmarshal(p.Item, &w) == nil && w.Server != "" && w.Tool != "" {
+		if w.Server != "" && w.Tool != "" {
 			in.items.put(key, item{turn: p.TurnID, call: &mcpCall{
 				server: w.Server, tool: w.Tool, arguments: canonical(w.Arguments), readOnly: w.ReadOnlyHint,
 			}})
