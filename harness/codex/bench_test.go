@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -14,24 +15,58 @@ import (
 	"github.com/regent-policy/regent/gate/approval"
 	"github.com/regent-policy/regent/harness"
 	"github.com/regent-policy/regent/harness/codex"
+	"github.com/regent-policy/regent/harness/codex/codextest"
+	"github.com/regent-policy/regent/harness/codex/scripted"
 	"github.com/regent-policy/regent/harness/wire"
 )
 
-// piped is a connection over two pipes of the system, as that of a process is.
-func piped(b *testing.B) (near, far harness.Conn) {
+// transport makes connections of one kind.
+type transport struct {
+	name    string
+	connect func(b *testing.B) (client, server harness.Conn)
+}
+
+// transports are those of app-server: the pipes of a process, and a WebSocket on a
+// unix socket.
+var transports = []transport{{"pipes", piped}, {"socket", socketed}}
+
+func piped(b *testing.B) (client, server harness.Conn) {
 	b.Helper()
-	fromNear, toFar, err := os.Pipe()
+	fromClient, toServer, err := os.Pipe()
 	if err != nil {
 		b.Fatal(err)
 	}
-	fromFar, toNear, err := os.Pipe()
+	fromServer, toClient, err := os.Pipe()
 	if err != nil {
 		b.Fatal(err)
 	}
 	end := func(r, w *os.File) harness.Conn {
 		return wire.Lines(r, w, func() error { _ = w.Close(); return r.Close() })
 	}
-	return end(fromFar, toFar), end(fromNear, toNear)
+	return end(fromServer, toServer), end(fromClient, toClient)
+}
+
+func socketed(b *testing.B) (client, server harness.Conn) {
+	b.Helper()
+	dir, err := os.MkdirTemp("", "b") // the path of a socket is short
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	l, err := wire.Listen("unix://"+filepath.Join(dir, "s"), wire.ListenOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	dialed, err := wire.Dial(b.Context(), l.Address(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return dialed, accepted
 }
 
 // way is how a client and a server are connected.
@@ -40,14 +75,14 @@ type way struct {
 	close          func()
 }
 
-func directly(b *testing.B) way {
-	client, server := piped(b)
+func (t transport) directly(b *testing.B) way {
+	client, server := t.connect(b)
 	return way{client, server, func() { _, _ = client.Close(), server.Close() }}
 }
 
-func throughProxy(b *testing.B, asker harness.Asker) way {
-	client, near := piped(b)
-	far, server := piped(b)
+func (t transport) throughProxy(b *testing.B, asker harness.Asker) way {
+	client, near := t.connect(b)
+	far, server := t.connect(b)
 	proxy := &codex.Proxy{Asker: asker, Options: codex.Options{Silent: true}}
 	ended := make(chan error, 1)
 	go func() { ended <- proxy.Connect(context.Background(), near, far) }()
@@ -80,15 +115,28 @@ func traffic(n int) [][]byte {
 	return out
 }
 
-// BenchmarkThroughput compares how many messages a second reach a client that
-// decodes them, through the proxy and directly, in rounds that take turns.
+// BenchmarkThroughput compares how many messages a second reach a client, through
+// the proxy and directly, in rounds that take turns. The client decodes them, as
+// clients do; one that only counts them is the worst that a proxy can be put beside.
 func BenchmarkThroughput(b *testing.B) {
 	if b.N > 1 {
 		b.Skip("one pass measures all rounds")
 	}
 	const rounds = 11
 	messages := traffic(50_000)
-	measure := func(w way) float64 {
+	decode := func(m []byte) error {
+		var f struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
+		}
+		if err := json.Unmarshal(m, &f); err != nil || f.Method == "" {
+			return fmt.Errorf("%s: %w", m, err)
+		}
+		return nil
+	}
+	count := func([]byte) error { return nil }
+	measure := func(b *testing.B, w way, read func([]byte) error) float64 {
 		defer w.close()
 		wrote := make(chan error, 1)
 		began := time.Now()
@@ -107,13 +155,8 @@ func BenchmarkThroughput(b *testing.B) {
 				b.Fatal(err)
 			}
 			for _, m := range got {
-				var f struct {
-					ID     json.RawMessage `json:"id"`
-					Method string          `json:"method"`
-					Params json.RawMessage `json:"params"`
-				}
-				if err := json.Unmarshal(m, &f); err != nil || f.Method == "" {
-					b.Fatalf("%s: %v", m, err)
+				if err := read(m); err != nil {
+					b.Fatal(err)
 				}
 			}
 			n += len(got)
@@ -124,15 +167,26 @@ func BenchmarkThroughput(b *testing.B) {
 		}
 		return float64(len(messages)) / took.Seconds()
 	}
-	var direct, proxied, ratio []float64
-	for range rounds {
-		d, p := measure(directly(b)), measure(throughProxy(b, nobody{}))
-		direct, proxied, ratio = append(direct, d), append(proxied, p), append(ratio, p/d)
+	for _, t := range transports {
+		for _, client := range []struct {
+			name string
+			read func([]byte) error
+		}{{"decoding", decode}, {"counting", count}} {
+			b.Run(t.name+"/"+client.name, func(b *testing.B) {
+				var direct, proxied, ratio []float64
+				for b.Loop() {
+					for range rounds {
+						d, p := measure(b, t.directly(b), client.read), measure(b, t.throughProxy(b, nobody{}), client.read)
+						direct, proxied, ratio = append(direct, d), append(proxied, p), append(ratio, p/d)
+					}
+				}
+				b.ReportMetric(median(direct)/1000, "kmsg/s-direct")
+				b.ReportMetric(median(proxied)/1000, "kmsg/s-proxy")
+				b.ReportMetric(median(ratio), "of-direct")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
 	}
-	b.ReportMetric(median(direct)/1000, "kmsg/s-direct")
-	b.ReportMetric(median(proxied)/1000, "kmsg/s-proxy")
-	b.ReportMetric(median(ratio), "of-direct")
-	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkMessage measures what the proxy adds to a request of the client and its
@@ -142,7 +196,7 @@ func BenchmarkMessage(b *testing.B) {
 		b.Skip("one pass measures all rounds")
 	}
 	const rounds, calls = 11, 2000
-	measure := func(w way) float64 {
+	measure := func(b *testing.B, w way) float64 {
 		defer w.close()
 		served := make(chan error, 1)
 		go func() {
@@ -173,14 +227,20 @@ func BenchmarkMessage(b *testing.B) {
 		}
 		return float64(took.Microseconds()) / calls
 	}
-	var direct, added []float64
-	for range rounds {
-		d, p := measure(directly(b)), measure(throughProxy(b, nobody{}))
-		direct, added = append(direct, d), append(added, p-d)
+	for _, t := range transports {
+		b.Run(t.name, func(b *testing.B) {
+			var direct, added []float64
+			for b.Loop() {
+				for range rounds {
+					d, p := measure(b, t.directly(b)), measure(b, t.throughProxy(b, nobody{}))
+					direct, added = append(direct, d), append(added, p-d)
+				}
+			}
+			b.ReportMetric(median(direct), "µs-direct")
+			b.ReportMetric(median(added), "µs-added")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
-	b.ReportMetric(median(direct), "µs-direct")
-	b.ReportMetric(median(added), "µs-added")
-	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkApproval measures a request that a rule allows, from the server's
@@ -225,7 +285,7 @@ func BenchmarkApproval(b *testing.B) {
 		}
 		d := float64(time.Since(began).Microseconds()) / calls
 
-		alone := directly(b)
+		alone := transports[0].directly(b)
 		accepted := make(chan struct{})
 		go func() { // a client that accepts everything
 			defer close(accepted)
@@ -246,7 +306,7 @@ func BenchmarkApproval(b *testing.B) {
 		}()
 		itself := asks(alone)
 		<-accepted
-		behind := throughProxy(b, bench.gate)
+		behind := transports[0].throughProxy(b, bench.gate)
 		drained := make(chan struct{})
 		go func() {
 			defer close(drained)
@@ -303,10 +363,98 @@ func BenchmarkConnection(b *testing.B) {
 		}
 		return used / connections / 1024
 	}
-	direct := measure(func() way { return directly(b) })
-	proxied := measure(func() way { return throughProxy(b, nobody{}) })
-	b.ReportMetric(direct, "KiB-direct")
-	b.ReportMetric(proxied-direct, "KiB-added")
+	for _, t := range transports {
+		b.Run(t.name, func(b *testing.B) {
+			var direct, proxied float64
+			for b.Loop() {
+				direct = measure(func() way { return t.directly(b) })
+				proxied = measure(func() way { return t.throughProxy(b, nobody{}) })
+			}
+			b.ReportMetric(direct, "KiB-direct")
+			b.ReportMetric(proxied-direct, "KiB-added")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkTurn is a whole turn of the real Codex with one command that it asks
+// about: behind the proxy with a rule that allows it, beside a client that accepts it
+// by itself, in turns.
+func BenchmarkTurn(b *testing.B) {
+	if b.N > 1 {
+		b.Skip("one pass measures all rounds")
+	}
+	const rounds = 21
+	binary := codextest.Binary(b, codextest.Newest)
+	model, err := scripted.Listen()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(model.Close)
+	type side struct {
+		client      *codextest.Client
+		cwd, thread string
+	}
+	start := func(asker harness.Asker, answer func(codextest.Frame) any) *side {
+		home, cwd := codextest.Home(b, codextest.Config{URL: model.URL()})
+		process, err := codex.Program{Path: binary, Dir: cwd, Env: codextest.Env(home)}.Start()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = process.Close() })
+		conn := process.Conn()
+		if asker != nil {
+			// What a client on standard input and output would have between it and Codex.
+			client, near := piped(b)
+			ended := make(chan error, 1)
+			proxy := &codex.Proxy{Asker: asker}
+			go func() { ended <- proxy.Connect(context.Background(), near, process.Conn()) }()
+			b.Cleanup(func() {
+				_ = client.Close()
+				if err := <-ended; err != nil {
+					b.Errorf("the proxy: %v", err)
+				}
+			})
+			conn = client
+		}
+		s := &side{client: codextest.NewClient(b, conn, answer), cwd: cwd}
+		s.thread = s.client.Thread(cwd, nil)
+		return s
+	}
+	turns := 0
+	turn := func(s *side) float64 {
+		turns++
+		prompt := fmt.Sprintf("turn-%d", turns)
+		file := filepath.Join(codextest.Outside(s.cwd), prompt+"-ruled")
+		model.Script(prompt, scripted.Say(scripted.Escalated("c-"+prompt, "touch "+file)))
+		began := time.Now()
+		status := s.client.Ends(s.thread, s.client.Turn(s.thread, prompt))
+		took := time.Since(began)
+		if _, err := os.Stat(file); err != nil || status != "completed" {
+			b.Fatalf("the turn is %s, and the command has run: %v", status, err == nil)
+		}
+		return took.Seconds() * 1000
+	}
+	itself := start(nil, func(f codextest.Frame) any {
+		if f.Method == "item/commandExecution/requestApproval" {
+			return map[string]any{"decision": "accept"}
+		}
+		return nil
+	})
+	ruled := start(open(b, epoch(b, manual, denials)).gate, nil)
+	// The first turn has more to do.
+	turn(itself)
+	turn(ruled)
+	var direct, proxied, ratio []float64
+	for b.Loop() {
+		for range rounds {
+			d, p := turn(itself), turn(ruled)
+			direct, proxied, ratio = append(direct, d), append(proxied, p), append(ratio, p/d)
+		}
+	}
+	b.ReportMetric(median(direct), "ms-direct")
+	b.ReportMetric(median(proxied), "ms-proxy")
+	b.ReportMetric(median(ratio), "x-of-direct")
 	b.ReportMetric(0, "ns/op")
 }
 
