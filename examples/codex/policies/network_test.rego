@@ -9,9 +9,13 @@ test_a_registry_is_allowed[host] if {
 	count(network.allow) == 1 with input as _reach(host, "https")
 }
 
-test_a_name_that_ends_alike_is_not if count(network.allow) == 0 with input as _reach("evilpackages.example.com", "https")
+test_a_name_that_ends_alike_is_not if {
+	count(network.allow) == 0 with input as _reach("evilpackages.example.com", "https")
+}
 
-test_without_encryption_it_is_not if count(network.allow) == 0 with input as _reach("packages.example.com", "http")
+test_without_encryption_it_is_not if {
+	count(network.allow) == 0 with input as _reach("packages.example.com", "http")
+}
 
 test_the_metadata_service_is_denied if count(network.deny) == 1 with input as _reach("169.254.169.254", "http")
 
