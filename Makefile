@@ -53,7 +53,7 @@ fmt: ## format Go and Rego
 	$(GO) test -count=1 -run '^TestShippedPoliciesAreFormatted$$' ./policies_test -update
 
 bench: $(BIN)/opa-$(OPA_VERSION) ## measure; prints ratios, not times
-	REGENT_BENCH_OPA="$(CURDIR)/$(BIN)/opa-$(OPA_VERSION)" $(GO) test -p 1 -run '^$$' -bench . -benchmem ./rego/... ./gate/... ./harness/... ./plugin/... ./server/...
+	REGENT_BENCH_OPA="$(CURDIR)/$(BIN)/opa-$(OPA_VERSION)" $(GO) test -p 1 -run '^$$' -bench . -benchmem ./rego/... ./gate/... ./harness/... ./plugin/... ./server/... ./cmd/regent
 
 # The server that goal 1 is measured against, of the version that is embedded.
 $(BIN)/opa-%:
