@@ -119,16 +119,18 @@ func (c *Codec) FromServer(message []byte) (harness.Step, error) {
 	if !slices.Contains(needed, method) {
 		return step, nil
 	}
-	f, err := decodeFrame(message)
-	if err != nil {
-		return harness.Step{}, err
-	}
-	c.in.fromServer(f)
-	switch method {
-	case requestResolved:
-		c.resolved(f.Params, &step)
-	case turnCompleted:
-		c.turnOver(f.Params, &step)
+	if !c.in.passing(message, method) {
+		f, err := decodeFrame(message)
+		if err != nil {
+			return harness.Step{}, err
+		}
+		c.in.fromServer(f)
+		switch method {
+		case requestResolved:
+			c.resolved(f.Params, &step)
+		case turnCompleted:
+			c.turnOver(f.Params, &step)
+		}
 	}
 	if c.hidden[method] {
 		step.Forward = nil

@@ -20,6 +20,12 @@ const (
 	maxDiff = 1 << 20
 )
 
+// The types of items that requests refer to.
+const (
+	fileItem = "fileChange"
+	mcpItem  = "mcpToolCall"
+)
+
 // itemKey names an item. Item ids repeat between threads: they are the model's
 // call ids, such as call-1.
 type itemKey struct{ thread, id string }
@@ -86,6 +92,34 @@ type wireChange struct {
 	Diff string `json:"diff"`
 }
 
+// passing takes the start or the end of an item of which nothing is remembered, in
+// one go: most are such. It is false for all others and for what is not as it should
+// be, which has to be read closely.
+func (in *Intake) passing(message []byte, method string) bool {
+	if method != itemStarted && method != itemCompleted {
+		return false
+	}
+	var f struct {
+		Params struct {
+			ThreadID string `json:"threadId"`
+			TurnID   string `json:"turnId"`
+			Item     struct {
+				Type string `json:"type"`
+				ID   string `json:"id"`
+			} `json:"item"`
+		} `json:"params"`
+	}
+	if jsonv2.Unmarshal(message, &f) != nil {
+		return false
+	}
+	item := f.Params.Item
+	if method == itemStarted && (item.Type == fileItem || item.Type == mcpItem) {
+		return false
+	}
+	in.items.drop(itemKey{f.Params.ThreadID, item.ID})
+	return true
+}
+
 // started remembers an item. One that cannot be read is not remembered.
 func (in *Intake) started(params jsontext.Value) {
 	var p struct {
@@ -103,7 +137,7 @@ func (in *Intake) started(params jsontext.Value) {
 	// A second start under the same id must not leave the first one's content.
 	in.items.drop(key)
 	switch p.Item.Type {
-	case "fileChange", "mcpToolCall":
+	case fileItem, mcpItem:
 	default:
 		return // most items are messages and commands, which no request refers to
 	}
@@ -115,11 +149,11 @@ func (in *Intake) started(params jsontext.Value) {
 	}
 	w := whole.Item
 	switch w.Type {
-	case "fileChange":
+	case fileItem:
 		if changes := changesOf(w.Changes); changes != nil {
 			in.items.put(key, item{turn: p.TurnID, changes: changes})
 		}
-	case "mcpToolCall":
+	case mcpItem:
 		if w.Server != "" && w.Tool != "" {
 			in.items.put(key, item{turn: p.TurnID, call: &mcpCall{
 				server: w.Server, tool: w.Tool, arguments: canonical(w.Arguments), readOnly: w.ReadOnlyHint,
