@@ -108,6 +108,9 @@ type asking struct {
 	// What follows is guarded by the mutex of the run. posted is the answer that
 	// the gate has, or will have: it names the record.
 	posted gate.Answer
+	// atOnce says that nobody had to be waited for. Such a record ends with the word
+	// that its answer was sent.
+	atOnce bool
 	// heard says that the server has taken the answer.
 	heard bool
 	told  chan struct{}
@@ -209,7 +212,7 @@ func (r *run) over(o Over) {
 // resolved notes that the matter of an answered question is over.
 func (r *run) resolved(a *asking, reason string) {
 	record := a.posted.Record
-	if record == nil || record.Instance == "" {
+	if record == nil || record.Instance == "" || a.atOnce {
 		return
 	}
 	if a.heard {
@@ -264,7 +267,7 @@ func (r *run) decide(ctx context.Context, a *asking) {
 		return
 	}
 	r.mu.Lock()
-	a.posted = answer
+	a.posted, a.atOnce = answer, answer.Outcome != ""
 	r.mu.Unlock()
 	if answer.Outcome == "" {
 		r.observe(Event{Question: q, Answer: answer})

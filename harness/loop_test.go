@@ -279,6 +279,17 @@ func TestQuestionThatIsOverIsWithdrawnAndNeverAnswered(t *testing.T) {
 	})
 }
 
+func TestAnswerAtOnceIsSentAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := begin(t, &harness.Loop{Asker: func() *desk { d := newDesk(); d.at = approval.OutcomeAllow; return d }()})
+		send(t, s.server, "ask a")
+		want(t, "the server gets", []string{"allow a"}, got(t, s.server))
+		send(t, s.server, "heard a")
+		_ = s.end()
+		want(t, "the gate hears", []string{"post a", "sent a"}, s.desk.log)
+	})
+}
+
 func TestQuestionOfATurnThatIsOverIsRecordedAndRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := begin(t, &harness.Loop{Asker: func() *desk { d := newDesk(); d.at = approval.OutcomeAllow; return d }()})
