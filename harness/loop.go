@@ -31,7 +31,8 @@ type Event struct {
 	Question *Question
 	Answer   gate.Answer
 	Err      error
-	// Told says that the answer was written to the server.
+	// Told says that the answer is written to the server next: whoever hears of the
+	// event hears of it before anything that follows from the answer.
 	Told bool
 }
 
@@ -328,6 +329,7 @@ func (r *run) tell(ctx context.Context, a *asking, answer gate.Answer) bool {
 	if ctx.Err() != nil && a.question.Stale == "" {
 		messages = nil // nobody listens
 	}
+	r.observe(Event{Question: a.question, Answer: answer, Told: len(messages) > 0})
 	var err error
 	if len(messages) > 0 {
 		err = r.server.Write(messages...)
@@ -344,7 +346,6 @@ func (r *run) tell(ctx context.Context, a *asking, answer gate.Answer) bool {
 		}
 		r.loop.Asker.Unsent(answer, cause)
 	}
-	r.observe(Event{Question: a.question, Answer: answer, Told: told})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if told && !a.heard && ctx.Err() == nil {
@@ -366,8 +367,10 @@ func (r *run) fail(a *asking, err error) {
 	messages := r.codec.Answer(a.question.Key, answer)
 	delete(r.open, a.question.Key)
 	r.mu.Unlock()
-	told := len(messages) > 0 && r.server.Write(messages...) == nil
-	r.observe(Event{Question: a.question, Answer: answer, Err: err, Told: told})
+	r.observe(Event{Question: a.question, Answer: answer, Err: err, Told: len(messages) > 0})
+	if len(messages) > 0 {
+		_ = r.server.Write(messages...) // where it fails, the connection is at its end
+	}
 }
 
 func (r *run) drop(a *asking) {
