@@ -79,7 +79,7 @@ func (a *app) ownDaemon(ctx context.Context, command string) (c *client.Client, 
 	}
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
-	go func() { served <- d.server.Serve(serving, d.listeners...) }()
+	go func() { served <- d.run(serving) }()
 	stop = func() error {
 		if c != nil {
 			c.Close()

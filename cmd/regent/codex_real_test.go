@@ -427,3 +427,25 @@ func (l *lab) until(t *testing.T, screen func() string, texts ...string) {
 		}
 	}
 }
+
+// What is the daemon of the home for as long as it lasts is all of it: hooks are
+// heard as well.
+func TestHooksAreHeardByTheDaemonWithinCodex(t *testing.T) {
+	s := newSite(t)
+	cwd := filepath.Join(s.root, "repo")
+	if err := os.Mkdir(cwd, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{site: s, home: filepath.Join(s.root, "codex"), cwd: cwd}
+	p := l.regent("codex", "--listen", "unix://"+filepath.Join(s.root, "c.sock"))
+	p.errors.says(t, `listening on: (\S+)`, p.ended)
+	for text, want := range map[string]string{"make clean": "nothing is removed", "make test": ""} {
+		cmd := exec.CommandContext(s.soon(), "regent", "--home", s.home, "hook", "codex")
+		cmd.Dir, cmd.Env = cwd, s.env()
+		cmd.Stdin = strings.NewReader(`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"` + text + `"}}`)
+		out, err := cmd.Output()
+		if err != nil || !strings.Contains(string(out), want) || want == "" && len(out) > 0 {
+			t.Errorf("the hook says of %s: %s, %v", text, out, err)
+		}
+	}
+}

@@ -121,7 +121,16 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	defer signal.Stop(again)
 	go endAtOnce(again, ended)
 	d.ready()
-	asking, hangUp := context.WithCancel(cmd.Context())
+	if err := d.run(cmd.Context()); err != nil {
+		return err
+	}
+	d.tell("ended", "")
+	return nil
+}
+
+// run serves everybody whom the daemon serves, until ctx ends.
+func (d *daemon) run(ctx context.Context) error {
+	asking, hangUp := context.WithCancel(ctx)
 	var harnesses sync.WaitGroup
 	harnesses.Go(func() { d.harnesses(asking) })
 	defer harnesses.Wait()
@@ -130,11 +139,7 @@ func (a *app) serve(cmd *cobra.Command, o *serveOptions) (err error) {
 	if d.hooks != nil {
 		listeners = append(slices.Clone(listeners), d.hooks)
 	}
-	if err := d.server.Serve(cmd.Context(), listeners...); err != nil {
-		return err
-	}
-	d.tell("ended", "")
-	return nil
+	return d.server.Serve(ctx, listeners...)
 }
 
 // endAtOnce ends the process at a second signal. What is on disk stays as after
