@@ -112,9 +112,8 @@ type asking struct {
 	// atOnce says that nobody had to be waited for. Such a record ends with the word
 	// that its answer was sent.
 	atOnce bool
-	// heard says that the server has taken the answer.
-	heard bool
-	told  chan struct{}
+	// told says that the answer was written, and heard that the server has taken it.
+	told, heard bool
 }
 
 // pump carries what comes from one side on to the other. It never waits for a
@@ -195,19 +194,17 @@ func (r *run) over(o Over) {
 		return
 	}
 	a.heard = a.heard || o.Heard
-	select {
-	case <-a.told:
-		// The answer was written before.
+	if a.told {
 		delete(r.open, o.Key)
 		r.asking.Go(func() { r.resolved(a, o.Reason) })
 		a.cancel(nil)
-	default:
-		reason := o.Reason
-		if reason == "" {
-			reason = "it was answered elsewhere"
-		}
-		a.cancel(errors.New(reason))
+		return
 	}
+	reason := o.Reason
+	if reason == "" {
+		reason = "it was answered elsewhere"
+	}
+	a.cancel(errors.New(reason))
 }
 
 // resolved notes that the matter of an answered question is over.
@@ -229,7 +226,7 @@ func (r *run) resolved(a *asking, reason string) {
 // ask puts a question to the gate. The mutex is held.
 func (r *run) ask(ctx context.Context, q *Question) {
 	ctx, cancel := context.WithCancelCause(ctx) // over lets go, or the end of the connection
-	a := &asking{question: q, cancel: cancel, told: make(chan struct{})}
+	a := &asking{question: q, cancel: cancel}
 	// Its message is gone with the next Read.
 	q.Message = append([]byte(nil), q.Message...)
 	full := len(r.open) >= MaxOpen
@@ -349,7 +346,7 @@ func (r *run) tell(ctx context.Context, a *asking, answer gate.Answer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if told && !a.heard && ctx.Err() == nil {
-		close(a.told)
+		a.told = true
 		return true
 	}
 	delete(r.open, a.question.Key)

@@ -271,15 +271,11 @@ func (a *app) codexExec(cmd *cobra.Command, o *execOptions, prompt string, args 
 	proxy.Options.Alone, proxy.Options.Strict = true, true
 	var asked asked
 	proxy.Observe = func(e harness.Event) { asked.add(a, command, e) }
-	cwd, err := a.getwd()
-	if err != nil {
-		return err
-	}
 	ours, theirs := harness.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- proxy.Connect(ctx, theirs, server.Conn()) }()
 	turn := codex.Turn{
-		Prompt: prompt, Cwd: cwd, Model: o.model, Sandbox: o.sandbox, Client: "regent", Version: readVersion().Version,
+		Prompt: prompt, Cwd: proxy.Folder, Model: o.model, Sandbox: o.sandbox, Client: "regent", Version: readVersion().Version,
 		Said: func(text string) {
 			if !a.global.json() {
 				fmt.Fprintln(a.stdout, printableLines(text))

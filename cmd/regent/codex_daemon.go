@@ -55,12 +55,9 @@ func gateAnswer(a api.Answer) gate.Answer {
 	out := gate.Answer{Outcome: a.Outcome, Option: a.Option, Reason: a.Reason, Settlement: a.Settlement, Ruling: a.Ruling}
 	if a.ID != "" {
 		out.Record = &approval.Record{ID: a.ID, Revision: a.Revision, State: a.State, Instance: a.Instance, Deadline: a.Deadline, Digest: a.Digest}
-		if a.Outcome != "" {
+		if a.Source != "" { // else it waits, or nobody decided: it expired, or was closed
 			out.Record.Decision = &approval.Decision{
 				Option: a.Option, Outcome: a.Outcome, Source: a.Source, By: a.By, Reason: a.Reason, Settlement: a.Settlement,
-			}
-			if a.Source == "" { // nobody decided: it expired, or was closed
-				out.Record.Decision = nil
 			}
 		}
 	}

@@ -61,25 +61,20 @@ func result(q *Question, a gate.Answer) jsontext.Value {
 func decision(q *Question, a gate.Answer) jsontext.Value {
 	option := a.Option
 	if !fits(q.Request.Options, option, a.Outcome) {
-		option = nil
-		// Where the request was not understood, its options are not those of the
-		// protocol.
 		outcome := a.Outcome
 		if outcome != approval.OutcomeAllow && outcome != approval.OutcomeCancel {
 			outcome = approval.OutcomeDeny
 		}
-		words := fileOptions
-		if strings.HasPrefix(q.Method, "item/") {
-			if len(q.Request.Options) > 0 {
-				words = q.Request.Options
+		words := q.Request.Options
+		if len(words) == 0 { // the request was not understood
+			words = fileOptions
+			if !strings.HasPrefix(q.Method, "item/") {
+				words = legacyOptions
 			}
-		} else {
-			words = legacyOptions
 		}
+		option = decline
 		if i := approval.Choice(words, outcome); i >= 0 {
 			option = words[i]
-		} else {
-			option = decline
 		}
 	}
 	return jsontext.Value(`{"decision":` + string(option) + `}`)

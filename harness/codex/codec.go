@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,7 +25,6 @@ const (
 	turnStart       = "turn/start"
 	turnSteer       = "turn/steer"
 	turnInterrupt   = "turn/interrupt"
-	turnStarted     = "turn/started"
 	turnCompleted   = "turn/completed"
 	itemStarted     = "item/started"
 	itemCompleted   = "item/completed"
@@ -33,7 +33,7 @@ const (
 
 // needed are the notifications that the intake and the codec live on. A client
 // may opt out of them; the server sends them all the same, and they end here.
-var needed = []string{itemStarted, itemCompleted, threadStarted, turnStarted, turnCompleted, requestResolved}
+var needed = []string{itemStarted, itemCompleted, threadStarted, turnCompleted, requestResolved}
 
 const (
 	// maxEnded is how many turns are remembered as ended.
@@ -70,7 +70,7 @@ type Codec struct {
 	// ended are the turns that are over.
 	ended bounded[turnKey, struct{}]
 	// calls are the client's requests whose result is of interest, by id.
-	calls bounded[string, string]
+	calls bounded[string, struct{}]
 	// hidden are notifications that the client has opted out of.
 	hidden map[string]bool
 	// person says that the client has promised a person who answers what only a
@@ -162,8 +162,7 @@ func (c *Codec) result(message, id []byte) (harness.Step, error) {
 }
 
 func (c *Codec) ours(key string) bool {
-	s := text(jsontext.Value(key))
-	return len(s) > len(c.prefix) && s[:len(c.prefix)] == c.prefix
+	return strings.HasPrefix(text(jsontext.Value(key)), c.prefix)
 }
 
 // request takes a request of the server.
@@ -304,7 +303,7 @@ func (c *Codec) FromClient(message []byte) (harness.Step, error) {
 	if err != nil {
 		return harness.Step{}, err
 	}
-	c.calls.put(string(key), method)
+	c.calls.put(string(key), struct{}{})
 	switch method {
 	case initialize:
 		step.Forward, err = c.initialize(f)

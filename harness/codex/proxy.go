@@ -61,12 +61,11 @@ func (p *Proxy) Serve(ctx context.Context, l *wire.Listener, server *Process) er
 	var clients, watch sync.WaitGroup
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
-	over := make(chan struct{})
 	watch.Go(func() {
 		select {
 		case <-server.Done():
 			cancel(fmt.Errorf("codex app-server ended: %w", server.Ended()))
-		case <-over:
+		case <-ctx.Done():
 		}
 	})
 	var err error
@@ -94,7 +93,6 @@ func (p *Proxy) Serve(ctx context.Context, l *wire.Listener, server *Process) er
 	}
 	cancel(nil)
 	clients.Wait()
-	close(over)
 	watch.Wait()
 	return err
 }
