@@ -122,7 +122,7 @@ func (l *lab) regent(args ...string) *running {
 	l.t.Helper()
 	p := &running{t: l.t, ended: make(chan struct{})}
 	p.cmd = exec.Command("regent", append([]string{"--home", l.site.home}, args...)...)
-	p.cmd.Dir, p.cmd.Env = l.cwd, append(codextest.Env(l.home), raceOptions1())
+	p.cmd.Dir, p.cmd.Env = l.cwd, append(codextest.Env(l.home), "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errors
 	// What it leaves behind must not keep the test from its end.
 	p.cmd.WaitDelay = patience
@@ -147,11 +147,6 @@ func (l *lab) regent(args ...string) *running {
 		}
 	})
 	return p
-}
-
-func raceOptions1() string {
-	name, value := raceOptions()
-	return name + "=" + value
 }
 
 func (p *running) code() int {
@@ -191,6 +186,14 @@ func (l *lab) waits(c *client.Client, call string) string {
 	}
 }
 
+// accepts answers a request at another terminal.
+func (l *lab) accepts(id string) {
+	l.t.Helper()
+	if out, code := l.site.run("permission", "decide", id, "--expected-revision", "1", "--decision", `"accept"`); code != exitDone {
+		l.t.Fatalf("decide: %s", out)
+	}
+}
+
 func TestRealCodexExec(t *testing.T) {
 	for _, version := range codextest.Versions {
 		t.Run(version, func(t *testing.T) {
@@ -206,9 +209,7 @@ func TestRealCodexExec(t *testing.T) {
 			)
 			p := l.regent("codex", "exec", "--codex", l.binary, "--output", "json", "make three")
 			id := l.waits(l.person(), "c3")
-			if out, code := l.site.run("permission", "decide", id, "--expected-revision", "1", "--decision", `"accept"`, "--reason", "fine"); code != exitDone {
-				t.Fatalf("decide: %s", out)
-			}
+			l.accepts(id)
 			if code := p.code(); code != exitDone {
 				t.Fatalf("exit code %d: %s", code, p.errors.String())
 			}
@@ -251,9 +252,7 @@ func TestRealAgentAnswersNothing(t *testing.T) {
 	l.model.Script("look", scripted.Say(scripted.Escalated("c1", list)))
 	p := l.regent("codex", "exec", "--codex", l.binary, "look")
 	id := l.waits(l.person(), "c1")
-	if out, code := l.site.run("permission", "decide", id, "--expected-revision", "1", "--decision", `"accept"`); code != exitDone {
-		t.Fatalf("decide: %s", out)
-	}
+	l.accepts(id)
 	if code := p.code(); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, p.errors.String())
 	}
@@ -379,9 +378,7 @@ func TestRealTUI(t *testing.T) {
 				if l.made("precious") || !l.made("ruled") {
 					t.Errorf("precious %v, ruled %v\n%s", l.made("precious"), l.made("ruled"), screen())
 				}
-				if out, code := l.site.run("permission", "decide", id, "--expected-revision", "1", "--decision", `"accept"`); code != exitDone {
-					t.Fatalf("decide: %s", out)
-				}
+				l.accepts(id)
 				shown := l.waits(person, "c4")
 				l.until(t, screen, "touch "+l.out("shown"), "Yes, proceed")
 				// The TUI may pass over a key that comes with the question.

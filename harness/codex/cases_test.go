@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/regent-policy/regent/gate/permission"
 	"github.com/regent-policy/regent/harness"
 	"github.com/regent-policy/regent/harness/codex"
+	"github.com/regent-policy/regent/harness/codex/codextest"
 )
 
 var local = gate.Principal{ID: "user:sam", Role: gate.RoleLocal}
@@ -142,22 +144,34 @@ func (b *bench) tells(want string) {
 // record waits for the newest record of a call that fits.
 func (b *bench) record(call string, fits func(*approval.Record) bool) approval.Record {
 	b.Helper()
+	return recordOf(b, b.gate, call, func(r *approval.Record) bool {
+		return r.Request.Session.CallID == call && fits(r)
+	})
+}
+
+// recordOf waits for the newest record of a session that fits. what names it where
+// it does not come.
+func recordOf(tb testing.TB, g *gate.Gate, what string, fits func(*approval.Record) bool) approval.Record {
+	tb.Helper()
+	late := time.NewTimer(codextest.Patience)
+	defer late.Stop()
 	for {
-		changed := b.gate.Feed().Changed()
-		page, err := b.gate.List(b.Context(), local, approval.Query{})
+		changed := g.Feed().Changed()
+		page, err := g.List(tb.Context(), local, approval.Query{})
 		if err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 		for i := range page.Records {
-			r := &page.Records[i]
-			if s := r.Request.Session; s != nil && s.CallID == call && fits(r) {
+			if r := &page.Records[i]; r.Request.Session != nil && fits(r) {
 				return *r
 			}
 		}
 		select {
 		case <-changed:
-		case <-b.Context().Done():
-			b.Fatal("the test is over")
+		case <-late.C:
+			tb.Fatalf("no record of %s came in %s", what, codextest.Patience)
+		case <-tb.Context().Done():
+			tb.Fatalf("no record of %s: the test is over", what)
 		}
 	}
 }

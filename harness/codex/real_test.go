@@ -7,9 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/regent-policy/regent/gate"
 	"github.com/regent-policy/regent/gate/approval"
@@ -34,9 +32,6 @@ type real struct {
 	cwd       string
 	process   *codex.Process
 	panel     map[string]reviewer.Reviewer
-
-	mu     sync.Mutex
-	events []harness.Event
 }
 
 // setting is what a test needs that is not the usual.
@@ -94,11 +89,7 @@ func startReal(t *testing.T, binary string, s setting) *real {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.process.Close() })
-	proxy := &codex.Proxy{Asker: r.gate, Options: s.options, Observe: func(e harness.Event) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.events = append(r.events, e)
-	}}
+	proxy := &codex.Proxy{Asker: r.gate, Options: s.options}
 	ours, theirs := harness.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- proxy.Connect(context.Background(), theirs, r.process.Conn()) }()
@@ -125,28 +116,9 @@ func (r *real) waits(thread, call string) approval.Record { return r.record(thre
 
 func (r *real) record(thread, call string, fits func(*approval.Record) bool) approval.Record {
 	r.Helper()
-	late := time.NewTimer(codextest.Patience)
-	defer late.Stop()
-	for {
-		changed := r.gate.Feed().Changed()
-		page, err := r.gate.List(r.Context(), local, approval.Query{})
-		if err != nil {
-			r.Fatal(err)
-		}
-		for i := range page.Records {
-			one := &page.Records[i]
-			if s := one.Request.Session; s != nil && s.ID == thread && strings.Contains(s.CallID, call) && fits(one) {
-				return *one
-			}
-		}
-		select {
-		case <-changed:
-		case <-late.C:
-			r.Fatalf("no record of %s came in %s", call, codextest.Patience)
-		case <-r.Context().Done():
-			r.Fatalf("no record of %s: the test is over", call)
-		}
-	}
+	return recordOf(r, r.gate, call, func(one *approval.Record) bool {
+		return one.Request.Session.ID == thread && strings.Contains(one.Request.Session.CallID, call) && fits(one)
+	})
 }
 
 func (r *real) decide(record approval.Record, option, reason string, grant *permission.Response) {
