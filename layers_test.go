@@ -16,8 +16,8 @@ const module = "github.com/regent-policy/regent/"
 // layers are the rooms from the ground up: a package may import those of a
 // lower layer, and rooms of its own. CONTRIBUTING.md shows the same picture.
 var layers = [][]string{
-	{"gate/permission", "config", "server/peer", "plugin/pluginpb", "harness/wire", "harness/codex/scripted", "harness/hook/client"},
-	{"gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential", "server/peer/peertest"},
+	{"gate/permission", "config", "server/peer", "server/socket", "plugin/pluginpb", "harness/codex/scripted", "harness/hook/client"},
+	{"harness/wire", "gate/approval", "gate/permission/permissiontest", "rego/shell", "rego/gitrepo", "rego/policy", "rego/schema", "server/credential", "server/peer/peertest"},
 	{"rego/argv", "rego/catalog", "gate/ledger", "gate/ledger/ledgertest", "reviewer"},
 	{"rego", "plugin"},
 	{"rego/cases"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -12,8 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
+
+	"github.com/regent-policy/regent/server/socket"
 )
 
 var (
@@ -30,9 +29,6 @@ var (
 // lockName is the file in the home's runtime folder that the one daemon of the
 // home holds.
 const lockName = "daemon.lock"
-
-// probeTime bounds how long one who listens may take to be seen.
-const probeTime = 2 * time.Second
 
 // ListenUnix listens on a socket that only the daemon's user can reach, in a
 // folder that must exist. A socket that is left over from a crash is replaced;
@@ -59,7 +55,7 @@ func (s *Server) ListenUnix(path string) (net.Listener, error) {
 		unlock()
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	return &socket{UnixListener: l, unlock: unlock}, nil
+	return &lockedSocket{UnixListener: l, unlock: unlock}, nil
 }
 
 // maxSocketPath is the size of sun_path without the zero at its end.
@@ -70,8 +66,8 @@ func maxSocketPath() int {
 	return 103
 }
 
-// socket is a listener that holds the lock of its home.
-type socket struct {
+// lockedSocket is a listener that holds the lock of its home.
+type lockedSocket struct {
 	*net.UnixListener
 	once   sync.Once
 	unlock func()
@@ -79,7 +75,7 @@ type socket struct {
 }
 
 // Close removes the socket and lets the next daemon begin.
-func (l *socket) Close() error {
+func (l *lockedSocket) Close() error {
 	l.once.Do(func() {
 		l.err = l.UnixListener.Close()
 		l.unlock()
@@ -88,38 +84,14 @@ func (l *socket) Close() error {
 }
 
 func listenUnix(path string) (*net.UnixListener, error) {
-	switch info, err := os.Lstat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	case info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("%w: there is something else already", ErrPath)
-	default:
-		conn, err := net.DialTimeout("unix", path, probeTime)
-		switch {
-		case err == nil:
-			return nil, errors.Join(fmt.Errorf("%w: somebody answers on the socket", ErrRunning), conn.Close())
-		case !errors.Is(err, syscall.ECONNREFUSED):
-			// It cannot be told that nobody is there.
-			return nil, fmt.Errorf("%w: %w", ErrRunning, err)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
+	l, err := socket.Listen(path)
+	switch {
+	case errors.Is(err, socket.ErrTaken):
+		return nil, fmt.Errorf("%w: %w", ErrPath, err)
+	case errors.Is(err, socket.ErrInUse):
+		return nil, fmt.Errorf("%w: %w", ErrRunning, err)
 	}
-	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return restrict(raw) }}
-	l, err := config.Listen(context.Background(), "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	unix, ok := l.(*net.UnixListener)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("%w: it is a %T", ErrPath, l), l.Close())
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return unix, nil
+	return l, err
 }
 
 // ListenTCP listens on an address of loopback, such as 127.0.0.1:7340. Callers

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,15 +30,4 @@ func tryLock(path string) (unlock func(), err error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() { _ = f.Close() }, nil // closing it gives the lock up, and cannot fail in a way that keeps it
-}
-
-// restrict has a socket made for its owner only, so that nobody can connect
-// before its mode is changed. Systems other than Linux take no mode here.
-func restrict(raw syscall.RawConn) error {
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	var failed error
-	err := raw.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
-	return errors.Join(err, failed)
 }

@@ -17,9 +17,10 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/coder/websocket"
+
+	sockets "github.com/regent-policy/regent/server/socket"
 )
 
 const (
@@ -28,8 +29,6 @@ const (
 	// maxVisits is how many connections there may be with those that are no WebSocket
 	// yet.
 	maxVisits = 2 * MaxClients
-	// probeTime is how long one who listens on a socket may take to be seen.
-	probeTime = 2 * time.Second
 	// unfragmented is what codex app-server says on a unix socket of how large a
 	// message may be in one piece.
 	unfragmented    = "x-codex-websocket-max-unfragmented-message-bytes"
@@ -172,36 +171,19 @@ func listenUnix(path string) (net.Listener, error) {
 	if err := private(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	switch at, err := os.Lstat(path); {
-	case errors.Is(err, fs.ErrNotExist):
+	l, err := sockets.Listen(path)
+	if _, unsure := errors.AsType[*sockets.UnsureError](err); unsure {
+		return nil, fmt.Errorf("%w, it seems: %w", ErrInUse, err)
+	}
+	switch {
+	case errors.Is(err, sockets.ErrTaken):
+		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
+	case errors.Is(err, sockets.ErrInUse):
+		return nil, ErrInUse
 	case err != nil:
 		return nil, err
-	case at.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("%w: there is something else already", ErrAddress)
-	default:
-		conn, err := net.DialTimeout("unix", path, probeTime)
-		switch {
-		case err == nil:
-			return nil, errors.Join(ErrInUse, conn.Close())
-		case !errors.Is(err, syscall.ECONNREFUSED):
-			// It cannot be told that nobody is there.
-			return nil, fmt.Errorf("%w, it seems: %w", ErrInUse, err)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
 	}
-	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return restrict(raw) }}
-	l, err := config.Listen(context.Background(), "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if unix, ok := l.(*net.UnixListener); ok {
-		unix.SetUnlinkOnClose(false)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
+	l.SetUnlinkOnClose(false)
 	made, err := os.Lstat(path)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())

@@ -3,13 +3,9 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // private tells whether a folder is one where nobody else can put something in the
@@ -35,15 +31,4 @@ func private(folder string) error {
 		return fmt.Errorf("%w: %s is another user's folder", ErrAddress, folder)
 	}
 	return nil
-}
-
-// restrict has a socket made for its owner only, so that nobody can connect before
-// its mode is changed. Systems other than Linux take no mode here.
-func restrict(raw syscall.RawConn) error {
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	var failed error
-	err := raw.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
-	return errors.Join(err, failed)
 }
