@@ -2,13 +2,10 @@ package codex
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/regent-policy/regent/harness"
 )
@@ -51,30 +48,25 @@ func (t Turn) Run(ctx context.Context, conn harness.Conn) (Outcome, error) {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	c := &turnClient{conn: conn}
-	out, err := t.run(c)
+	out, err := t.run(NewClient(conn))
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
 	}
 	return out, err
 }
 
-func (t Turn) run(c *turnClient) (out Outcome, err error) {
-	var hello struct {
-		UserAgent string `json:"userAgent"`
+func (t Turn) run(c *Client) (out Outcome, err error) {
+	// Whose a notification is, is known when the turn has begun.
+	var heard []Message
+	c.Heard = func(m Message) any {
+		heard = append(heard, m)
+		return nil
 	}
-	if err := c.call(initialize, map[string]any{
-		"clientInfo":   map[string]any{"name": t.Client, "title": "Regent", "version": t.Version},
-		"capabilities": map[string]any{"experimentalApi": true},
-	}, &hello); err != nil {
+	hello, err := c.Hello(t.Client, t.Version)
+	if err != nil {
 		return out, err
 	}
-	if m := version.FindStringSubmatch(hello.UserAgent); m != nil {
-		out.Codex = m[1]
-	}
-	if err := c.write(map[string]any{"method": "initialized"}); err != nil {
-		return out, err
-	}
+	out.Codex = hello.Version
 	start := map[string]any{"cwd": t.Cwd, "approvalPolicy": "on-request", "approvalsReviewer": "user", "sandbox": "workspace-write"}
 	if t.Sandbox != "" {
 		start["sandbox"] = t.Sandbox
@@ -87,7 +79,7 @@ func (t Turn) run(c *turnClient) (out Outcome, err error) {
 			ID string `json:"id"`
 		} `json:"thread"`
 	}
-	if err := c.call(threadStart, start, &thread); err != nil {
+	if err := c.Call(threadStart, start, &thread); err != nil {
 		return out, err
 	}
 	out.Thread = thread.Thread.ID
@@ -96,25 +88,27 @@ func (t Turn) run(c *turnClient) (out Outcome, err error) {
 			ID string `json:"id"`
 		} `json:"turn"`
 	}
-	if err := c.call(turnStart, map[string]any{
+	if err := c.Call(turnStart, map[string]any{
 		"threadId": out.Thread, "input": []any{map[string]any{"type": "text", "text": t.Prompt}},
 	}, &turn); err != nil {
 		return out, err
 	}
 	out.Turn = turn.Turn.ID
 	for {
-		f, err := c.next()
-		if err != nil {
-			return out, err
+		for _, m := range heard {
+			if over, err := t.heard(m, &out); over || err != nil {
+				return out, err
+			}
 		}
-		if over, err := t.heard(f, &out); over || err != nil {
+		heard = heard[:0]
+		if err := c.Hear(); err != nil {
 			return out, err
 		}
 	}
 }
 
 // heard takes a notification, and tells whether the turn is over by it.
-func (t Turn) heard(f frame, out *Outcome) (over bool, err error) {
+func (t Turn) heard(m Message, out *Outcome) (over bool, err error) {
 	var p struct {
 		ThreadID string `json:"threadId"`
 		Item     struct {
@@ -129,20 +123,20 @@ func (t Turn) heard(f frame, out *Outcome) (over bool, err error) {
 			} `json:"error"`
 		} `json:"turn"`
 	}
-	if f.Method != itemCompleted && f.Method != turnCompleted {
+	if m.Method != itemCompleted && m.Method != turnCompleted {
 		return false, nil
 	}
-	if err := jsonv2.Unmarshal(f.Params, &p); err != nil {
-		return false, fmt.Errorf("%w: %s: %w", ErrFrame, f.Method, err)
+	if err := jsonv2.Unmarshal(m.Params, &p); err != nil {
+		return false, fmt.Errorf("%w: %s: %w", ErrFrame, m.Method, err)
 	}
 	switch {
 	case p.ThreadID != out.Thread:
-	case f.Method == itemCompleted && p.Item.Type == "agentMessage":
+	case m.Method == itemCompleted && p.Item.Type == "agentMessage":
 		out.Message = p.Item.Text
 		if t.Said != nil {
 			t.Said(p.Item.Text)
 		}
-	case f.Method == turnCompleted && p.Turn.ID == out.Turn:
+	case m.Method == turnCompleted && p.Turn.ID == out.Turn:
 		out.Status = p.Turn.Status
 		if p.Turn.Error != nil {
 			out.Error = p.Turn.Error.Message
@@ -150,85 +144,6 @@ func (t Turn) heard(f frame, out *Outcome) (over bool, err error) {
 		return true, nil
 	}
 	return false, nil
-}
-
-// turnClient is a client for one goroutine.
-type turnClient struct {
-	conn   harness.Conn
-	queue  [][]byte
-	asked  int
-	passed []frame
-}
-
-func (c *turnClient) write(message any) error {
-	text, err := json.Marshal(message)
-	if err != nil {
-		return err
-	}
-	return c.conn.Write(text)
-}
-
-// read is the next message.
-func (c *turnClient) read() (frame, error) {
-	for len(c.queue) == 0 {
-		messages, err := c.conn.Read()
-		if err != nil {
-			return frame{}, fmt.Errorf("codex app-server hung up: %w", err)
-		}
-		for _, m := range messages {
-			c.queue = append(c.queue, append([]byte(nil), m...))
-		}
-	}
-	m := c.queue[0]
-	c.queue = c.queue[1:]
-	return decodeFrame(m)
-}
-
-// next is the next notification.
-func (c *turnClient) next() (frame, error) {
-	if len(c.passed) > 0 {
-		f := c.passed[0]
-		c.passed = c.passed[1:]
-		return f, nil
-	}
-	return c.read()
-}
-
-// call makes a request and reads its result into what is given. Notifications
-// that come before are kept for next.
-func (c *turnClient) call(method string, params, into any) error {
-	c.asked++
-	if err := c.write(map[string]any{"id": c.asked, "method": method, "params": params}); err != nil {
-		return err
-	}
-	for {
-		f, err := c.read()
-		if err != nil {
-			return fmt.Errorf("%s: %w", method, err)
-		}
-		if f.Method != "" || string(f.ID) != fmt.Sprint(c.asked) {
-			c.passed = append(c.passed, f)
-			continue
-		}
-		if !null(f.Error) {
-			return fmt.Errorf("%s: codex app-server refused: %s", method, message(f.Error))
-		}
-		if err := jsonv2.Unmarshal(f.Result, into); err != nil {
-			return fmt.Errorf("%w: the result of %s: %w", ErrFrame, method, err)
-		}
-		return nil
-	}
-}
-
-// message is the text of an error.
-func message(raw jsontext.Value) string {
-	var e struct {
-		Message string `json:"message"`
-	}
-	if jsonv2.Unmarshal(raw, &e) == nil && e.Message != "" {
-		return strings.TrimSpace(e.Message)
-	}
-	return string(raw)
 }
 
 // ErrTurn means that a turn was not completed: it failed, or was interrupted.

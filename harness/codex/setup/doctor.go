@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/regent-policy/regent/harness/codex"
 	"github.com/regent-policy/regent/harness/codex/scripted"
 )
 
@@ -698,7 +699,7 @@ func (t *trial) run(ctx context.Context, c Codex) error {
 	t.confined = thread.Sandbox.Type == "readOnly" || thread.Sandbox.Type == "workspaceWrite" && thread.Sandbox.NoTmp &&
 		!slices.ContainsFunc(thread.Sandbox.Roots, func(root string) bool { return strings.HasPrefix(t.dir+"/", strings.TrimSuffix(root, "/")+"/") })
 	over, failed := false, ""
-	s.heard = func(m message) any {
+	s.heard = func(m codex.Message) any {
 		var p struct {
 			ThreadID string `json:"threadId"`
 			Turn     struct {
@@ -738,11 +739,7 @@ func (t *trial) run(ctx context.Context, c Codex) error {
 		return err
 	}
 	for !over {
-		m, err := s.next()
-		if err != nil {
-			return err
-		}
-		if err := s.hear(m); err != nil {
+		if err := s.listen(); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -47,17 +46,6 @@ func (c Codex) env(home string, trial bool) []string {
 	return append(env, "CODEX_HOME="+home)
 }
 
-// message is one message of the app-server.
-type message struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  *struct {
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
 // Warning is what Codex says of a configuration when it starts.
 type Warning struct {
 	Summary string `json:"summary"`
@@ -78,20 +66,17 @@ func (w Warning) invalid() bool { return strings.HasPrefix(w.Summary, "Invalid c
 // server is a codex app-server, for one goroutine.
 type server struct {
 	process  *codex.Process
+	client   *codex.Client
 	stderr   *tail
 	stop     func() bool
 	cause    func() error // why it was told to end; nil while it was not
-	queue    []message
-	asked    int
 	version  string
 	home     string
 	warnings []Warning
 	// heard takes what comes besides answers; nil drops it. Requests of the server
 	// are answered with what it returns.
-	heard func(m message) any
+	heard func(m codex.Message) any
 }
-
-var agent = regexp.MustCompile(`^[^/\s]+/([0-9][0-9A-Za-z.+-]*)`)
 
 // open starts an app-server and introduces itself. It ends with ctx or close.
 func (c Codex) open(ctx context.Context, home, dir string, trial bool, args ...string) (*server, error) {
@@ -102,61 +87,25 @@ func (c Codex) open(ctx context.Context, home, dir string, trial bool, args ...s
 	if err != nil {
 		return nil, err
 	}
-	s.process = p
+	s.process, s.client = p, codex.NewClient(p.Conn())
+	s.client.Heard = s.hear
 	s.stop = context.AfterFunc(ctx, func() { _ = p.Conn().Close() })
-	var hello struct {
-		UserAgent string `json:"userAgent"`
-		CodexHome string `json:"codexHome"`
-	}
-	err = s.call("initialize", map[string]any{
-		"clientInfo":   map[string]any{"name": "regent", "title": "Regent", "version": c.Version},
-		"capabilities": map[string]any{"experimentalApi": true},
-	}, &hello)
-	if err == nil {
-		err = s.write(map[string]any{"method": "initialized"})
-	}
+	var hello codex.Hello
+	err = s.bounded("initialize", func() (err error) {
+		hello, err = s.client.Hello("regent", c.Version)
+		return err
+	})
 	if err != nil {
 		s.close()
 		return nil, err
 	}
-	if m := agent.FindStringSubmatch(hello.UserAgent); m != nil {
-		s.version = m[1]
-	}
-	s.home = hello.CodexHome
+	s.version, s.home = hello.Version, hello.Home
 	return s, nil
 }
 
 func (s *server) close() {
 	s.stop()
 	_ = s.process.Close()
-}
-
-func (s *server) write(v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return s.process.Conn().Write(text)
-}
-
-// next is the next message.
-func (s *server) next() (message, error) {
-	for len(s.queue) == 0 {
-		all, err := s.process.Conn().Read()
-		if err != nil {
-			return message{}, s.ended(err)
-		}
-		for _, one := range all {
-			var m message
-			if err := json.Unmarshal(slices.Clone(one), &m); err != nil {
-				return message{}, fmt.Errorf("codex app-server speaks another protocol: %w", err)
-			}
-			s.queue = append(s.queue, m)
-		}
-	}
-	m := s.queue[0]
-	s.queue = s.queue[1:]
-	return m, nil
 }
 
 // ended says why the connection is over.
@@ -175,7 +124,7 @@ func (s *server) ended(err error) error {
 }
 
 // hear takes a message that is no answer.
-func (s *server) hear(m message) error {
+func (s *server) hear(m codex.Message) any {
 	if m.Method == "configWarning" {
 		var w Warning
 		if json.Unmarshal(m.Params, &w) == nil {
@@ -185,44 +134,32 @@ func (s *server) hear(m message) error {
 	if s.heard == nil {
 		return nil
 	}
-	reply := s.heard(m)
-	if len(m.ID) == 0 || reply == nil {
-		return nil
-	}
-	return s.write(map[string]any{"id": m.ID, "result": reply})
+	return s.heard(m)
 }
 
 // call makes a request and reads its result.
 func (s *server) call(method string, params, into any) error {
+	return s.bounded(method, func() error { return s.client.Call(method, params, into) })
+}
+
+// bounded gives a call the time that one answer may take.
+func (s *server) bounded(method string, call func() error) error {
 	timer := time.AfterFunc(answerTime, func() { _ = s.process.Conn().Close() })
 	defer timer.Stop()
-	s.asked++
-	id := fmt.Sprint(s.asked)
-	if err := s.write(map[string]any{"id": s.asked, "method": method, "params": params}); err != nil {
-		return s.ended(err)
+	err := call()
+	if hungUp, ok := errors.AsType[*codex.HungUpError](err); ok {
+		return fmt.Errorf("%s: %w", method, s.ended(hungUp.Err))
 	}
-	for {
-		m, err := s.next()
-		if err != nil {
-			return fmt.Errorf("%s: %w", method, err)
-		}
-		if m.Method != "" || string(m.ID) != id {
-			if err := s.hear(m); err != nil {
-				return err
-			}
-			continue
-		}
-		if m.Error != nil {
-			return fmt.Errorf("%s: codex app-server refused: %s", method, strings.TrimSpace(m.Error.Message))
-		}
-		if into == nil {
-			return nil
-		}
-		if err := json.Unmarshal(m.Result, into); err != nil {
-			return fmt.Errorf("%s: codex app-server answers in another form: %w", method, err)
-		}
-		return nil
+	return err
+}
+
+// listen waits for the next message that is no answer, and hears it.
+func (s *server) listen() error {
+	err := s.client.Hear()
+	if hungUp, ok := errors.AsType[*codex.HungUpError](err); ok {
+		return s.ended(hungUp.Err)
 	}
+	return err
 }
 
 // Hook is a hook as Codex lists it.
