@@ -248,7 +248,7 @@ func describe(r *approval.Request) string {
 	var what string
 	switch r.Kind {
 	case approval.KindCommand:
-		what = commandText(r.Command)
+		what = r.Command.Line()
 	case approval.KindTool:
 		what = r.Tool.Name
 		if c := toolCommand(r); c != "" {
@@ -266,28 +266,9 @@ func describe(r *approval.Request) string {
 	return string(r.Kind) + "  " + shown(what)
 }
 
-func commandText(c *approval.Command) string {
-	if len(c.Argv) == 0 {
-		return c.Text
-	}
-	words := make([]string, len(c.Argv))
-	for i, w := range c.Argv {
-		words[i] = quoteWord(w)
-	}
-	return strings.Join(words, " ")
-}
-
-// quoteWord shows where an argument ends.
-func quoteWord(w string) string {
-	if w != "" && !strings.ContainsAny(w, " \t\n\"'\\$`&|;<>()*?[]{}~#!") {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-}
-
 func toolCommand(r *approval.Request) string {
 	if r.Command != nil {
-		return commandText(r.Command)
+		return r.Command.Line()
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, r.Tool.Arguments); err != nil {

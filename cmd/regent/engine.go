@@ -107,7 +107,7 @@ func (e *engines) once(format string, args ...any) {
 
 func (e *engines) note(setup *gate.Setup) {
 	if setup.Dir != "" && !setup.Trusted {
-		e.once("note: the workspace %s is not trusted, so it can only tighten (regent trust %s, or --workspace %s for this run)", setup.Dir, quoteWord(setup.Dir), quoteWord(setup.Dir))
+		e.once("note: the workspace %s is not trusted, so it can only tighten (regent trust %s, or --workspace %s for this run)", setup.Dir, approval.QuoteWord(setup.Dir), approval.QuoteWord(setup.Dir))
 	}
 	for _, w := range setup.Warnings {
 		e.once("warning: %s", w)

@@ -388,7 +388,7 @@ func (e *localEvaluator) at(key epochKey) *madeEpoch {
 func (e *localEvaluator) note(s *gate.Setup) {
 	var lines []string
 	if s.Dir != "" && !s.Trusted {
-		lines = append(lines, fmt.Sprintf("note: the workspace %s is not trusted, so it can only tighten (regent trust %s)", s.Dir, quoteWord(s.Dir)))
+		lines = append(lines, fmt.Sprintf("note: the workspace %s is not trusted, so it can only tighten (regent trust %s)", s.Dir, approval.QuoteWord(s.Dir)))
 	}
 	for _, w := range s.Warnings {
 		lines = append(lines, fmt.Sprintf("warning: %s", w))

@@ -90,7 +90,7 @@ func (s *sheet) action(r *approval.Request) {
 		if r.Command.Shell != "" {
 			name = r.Command.Shell
 		}
-		s.add(name, commandText(r.Command))
+		s.add(name, r.Command.Line())
 	}
 	if t := r.Tool; t != nil {
 		name := t.Name

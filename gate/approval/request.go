@@ -112,6 +112,27 @@ type Command struct {
 	Argv []string `json:"argv,omitempty"`
 }
 
+// Line is the command as one would type it: the text, or the words of the vector
+// with quotes where an argument would not end else.
+func (c *Command) Line() string {
+	if len(c.Argv) == 0 {
+		return c.Text
+	}
+	words := make([]string, len(c.Argv))
+	for i, w := range c.Argv {
+		words[i] = QuoteWord(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// QuoteWord shows where an argument ends.
+func QuoteWord(w string) string {
+	if w != "" && !strings.ContainsAny(w, " \t\n\"'\\$`&|;<>()*?[]{}~#!") {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}
+
 // Change is one file that a patch touches.
 type Change struct {
 	Path string `json:"path"`

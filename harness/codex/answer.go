@@ -224,10 +224,8 @@ func what(r *approval.Request) string {
 	const most = 120
 	text := string(r.Kind)
 	switch {
-	case r.Command != nil && r.Command.Text != "":
-		text = r.Command.Text
 	case r.Command != nil:
-		text = strings.Join(r.Command.Argv, " ")
+		text = r.Command.Line()
 	case r.Network != nil:
 		text = "the network access to " + r.Network.Host
 	case r.Tool != nil && r.Tool.Server != "":

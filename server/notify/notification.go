@@ -3,7 +3,6 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -144,7 +143,7 @@ func summary(r *approval.Request) string {
 	var what string
 	switch {
 	case r.Command != nil:
-		what = commandText(r.Command)
+		what = r.Command.Line()
 	case r.Kind == approval.KindFileChange:
 		what = changesText(r.Changes)
 	case r.Kind == approval.KindNetwork && r.Network != nil:
@@ -158,19 +157,6 @@ func summary(r *approval.Request) string {
 		what = strings.TrimSpace(r.Tool.Server + " " + r.Tool.Name)
 	}
 	return line(string(r.Kind) + ": " + what)
-}
-
-func commandText(c *approval.Command) string {
-	if len(c.Argv) == 0 {
-		return c.Text
-	}
-	words := slices.Clone(c.Argv)
-	for i, w := range words {
-		if w == "" || strings.ContainsAny(w, " \t\n\"'\\$`&|;<>()*?[]{}~#!") {
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 func changesText(changes []approval.Change) string {
